@@ -1,5 +1,5 @@
 // Package proxy keeps the dataplane in step with the desired state: it takes changes from the store and has them
-// applied, and everything anew when that failed or when others changed what was written. It knows neither where
+// applied, and everything again when that failed or when others changed what was written. It knows neither where
 // services come from nor how traffic is carried.
 package proxy
 
@@ -44,7 +44,7 @@ type Watcher struct {
 	Damaged func(Damage)       // others changed the host's rules, which a resync will make good
 }
 
-// Sync is one round of changes that was applied.
+// Sync describes changes that were applied together, for Watcher.Synced.
 type Sync struct {
 	Full       bool
 	Start, End time.Time
@@ -64,7 +64,7 @@ type Loop struct {
 	Again       <-chan struct{} // requests a Resync, as when settings changed; nil = never
 	MinSync     time.Duration   // at least this between two syncs that write rules
 	Due         <-chan struct{} // requests a Sync, with changes or without; nil = never
-	Questions   Questions       // are answered between two rounds; nil = none
+	Calls       Calls           // functions to call between two syncs; nil = none
 	AuditPeriod time.Duration   // 0 = no audits
 	SignPeriod  time.Duration   // between looks for a sign that others changed rules, which prompts an audit; 0 = none
 
@@ -124,9 +124,9 @@ func (l *Loop) Run(ctx context.Context, synced <-chan struct{}) error {
 			if l.repairs.waiting { // else it was made good meanwhile
 				l.resync(ctx)
 			}
-		case look := <-l.Questions:
-			look()
-		case <-due.C: // the next round begins with a sweep
+		case call := <-l.Calls:
+			call()
+		case <-due.C: // each iteration begins with a sweep
 		}
 	}
 	return nil

@@ -61,10 +61,10 @@ func (p *plane) Audit(context.Context) error {
 	time.Sleep(p.audits)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	found := p.bad
+	err := p.bad
 	p.bad = nil
 	p.audited++
-	return found
+	return err
 }
 func (p *plane) Disturbed() bool {
 	p.mu.Lock()
@@ -134,8 +134,8 @@ func (p *plane) sign(is bool) {
 	p.disturbed = is
 }
 
-// looked is how many audits there were.
-func (p *plane) looked() int {
+// auditCount is how many audits there were.
+func (p *plane) auditCount() int {
 	synctest.Wait()
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -163,12 +163,12 @@ func set(s *service.Store, name, addr string) {
 }
 
 // running starts a loop in a bubble, whose clock is the test's.
-func running(t *testing.T, p *plane, store *service.Store) Questions {
+func running(t *testing.T, p *plane, store *service.Store) Calls {
 	log := logrus.New()
 	log.SetOutput(io.Discard)
 	again := make(chan struct{})
 	l := &Loop{Store: store, Dataplane: p, Sweeper: p, Log: log, Again: again, MinSync: time.Second,
-		AuditPeriod: time.Minute, SignPeriod: 500 * time.Millisecond, Questions: make(Questions)}
+		AuditPeriod: time.Minute, SignPeriod: 500 * time.Millisecond, Calls: make(Calls)}
 	l.Watcher.Synced, l.Watcher.Queued, l.Watcher.Damaged = p.tell, p.queue, p.damage
 	p.again = again
 	ctx, cancel := context.WithCancel(t.Context())
@@ -187,7 +187,7 @@ func running(t *testing.T, p *plane, store *service.Store) Questions {
 	}
 	close(synced)
 	synctest.Wait()
-	return l.Questions
+	return l.Calls
 }
 
 func (p *plane) set(fail int, bad error) {

@@ -8,7 +8,7 @@ import (
 
 // Damage is what an audit found that others did to the host's rules.
 type Damage struct {
-	Found error
+	Err   error
 	Times int           // it was found, without quiet in between; 1: the first time
 	Wait  time.Duration // until everything is applied again
 }
@@ -16,12 +16,12 @@ type Damage struct {
 // repairs paces what is done about others that change the host's rules: their first change is made good at once, and a
 // program that does it again and again does not get an adversary that never rests.
 type repairs struct {
-	audit   time.Time     // not before is a sign followed up
-	found   time.Time     // the last damage
-	mended  time.Time     // when everything was last applied because of damage
-	took    time.Duration // to apply it
-	times   int           // without quiet in between
-	waiting bool          // for the repair
+	audit      time.Time     // not before is a sign followed up
+	lastDamage time.Time     // the last damage
+	mended     time.Time     // when everything was last applied because of damage
+	took       time.Duration // to apply it
+	times      int           // without quiet in between
+	waiting    bool          // for the repair
 }
 
 const (
@@ -45,10 +45,10 @@ func (r *repairs) audited(now time.Time, took time.Duration) {
 
 // damaged takes in that damage was found, and returns how often without quiet, and how long to wait with the repair.
 func (r *repairs) damaged(now time.Time) (times int, wait time.Duration) {
-	if now.Sub(r.found) >= max(quiet, 2*r.pause()) {
+	if now.Sub(r.lastDamage) >= max(quiet, 2*r.pause()) {
 		r.times = 0
 	}
-	r.found = now
+	r.lastDamage = now
 	r.times++
 	r.waiting = true
 	if r.times == 1 {

@@ -36,7 +36,7 @@ func TestSignsCostLittle(t *testing.T) {
 			p := &plane{audits: takes, disturbed: true}
 			running(t, p, service.NewStore())
 			time.Sleep(50 * time.Second)
-			n := p.looked()
+			n := p.auditCount()
 			spent, most := time.Duration(n)*takes, 50*time.Second/signShare+takes
 			if n == 0 || spent > most {
 				t.Errorf("%d audits of %s in 50 s: %s, want at most %s", n, takes, spent, most)
@@ -96,14 +96,14 @@ func TestRepairThatWaits(t *testing.T) {
 			p.set(0, errGone)
 			time.Sleep(600 * time.Millisecond)
 		}
-		audited := p.looked()
+		audited := p.auditCount()
 		p.took()
 		p.again <- struct{}{}
 		p.expect(t, "resync 0")
 		p.sign(false)
 		time.Sleep(5 * time.Second)
 		p.expect(t)
-		if n := p.looked(); n != audited {
+		if n := p.auditCount(); n != audited {
 			t.Errorf("%d audits while a repair waited", n-audited)
 		}
 	})

@@ -88,7 +88,7 @@ func manualOfCommands() string {
 
 // isOfManual tells whether a command is one of those that the manual explains; portald --help explains the others.
 func isOfManual(cmd *cobra.Command) bool {
-	return cmd.GroupID == inspect.GroupLook || cmd.GroupID == inspect.GroupChange
+	return cmd.GroupID == inspect.GroupReadOnly || cmd.GroupID == inspect.GroupChange
 }
 
 func nameOf(cmd *cobra.Command) string {

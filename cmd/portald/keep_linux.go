@@ -19,7 +19,7 @@ const keepReserved = 64
 func keepCommands() []*cobra.Command { return []*cobra.Command{keepCommand()} }
 
 func keepCommand() *cobra.Command {
-	socket, hold := config.DefaultKeepSocket(), 5*time.Minute
+	socket, keepFor := config.DefaultKeepSocket(), 5*time.Minute
 	cmd := &cobra.Command{
 		Use:   "keep [--socket PATH] [--for TIME]",
 		Short: "Hold a portald's listeners and open connections in case it crashes",
@@ -38,13 +38,13 @@ portald looks for the keeper when it starts, next to its admin socket.`,
 			if err != nil {
 				log.WithError(err).Warn("Cannot raise the limit of open descriptors")
 			}
-			k := &handover.Keeper{Log: log, Limit: int(limit) - keepReserved, For: hold}
+			k := &handover.Keeper{Log: log, Limit: int(limit) - keepReserved, For: keepFor}
 			log.Infof("portald %s keeps at %s: up to %d descriptors", version(), socket, k.Limit)
 			return k.Serve(cmd.Context(), socket)
 		},
 	}
 	cmd.Flags().StringVar(&socket, "socket", socket, "Unix socket (`PATH`) where portald finds it: its --keep-socket")
-	cmd.Flags().DurationVar(&hold, "for", hold, "`TIME` to hold what a portald has left that died; after that its "+
+	cmd.Flags().DurationVar(&keepFor, "for", keepFor, "`TIME` to hold what a portald has left that died; after that its "+
 		"connections are reset")
 	cmd.SetHelpFunc(help(nil))
 	return cmd

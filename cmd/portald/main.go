@@ -47,7 +47,7 @@ func root() *cobra.Command {
 	cmd := runCommand()
 	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return config.FlagError(err) })
 	cmd.AddGroup(
-		&cobra.Group{ID: inspect.GroupLook, Title: "Look into the portald that runs on this node"},
+		&cobra.Group{ID: inspect.GroupReadOnly, Title: "Look into the portald that runs on this node"},
 		&cobra.Group{ID: inspect.GroupChange, Title: "Change what it does"},
 		&cobra.Group{ID: inspect.GroupRun, Title: "Run, install and prepare it"},
 	)

@@ -223,7 +223,7 @@ func (c *Client) SetLogLevel(ctx context.Context, level string) error {
 
 // Get asks for a path, and reads the answer's JSON.
 func (c *Client) Get(ctx context.Context, path string, query url.Values, into any) error {
-	return c.ask(ctx, http.MethodGet, path+"?"+query.Encode(), nil, into)
+	return c.exchange(ctx, http.MethodGet, path+"?"+query.Encode(), nil, into)
 }
 
 // Post sends JSON to a path, and reads the answer's.
@@ -232,10 +232,10 @@ func (c *Client) Post(ctx context.Context, path string, what, into any) error {
 	if err != nil {
 		return fmt.Errorf("write the request: %w", err)
 	}
-	return c.ask(ctx, http.MethodPost, path, body, into)
+	return c.exchange(ctx, http.MethodPost, path, body, into)
 }
 
-func (c *Client) ask(ctx context.Context, method, target string, body []byte, into any) error {
+func (c *Client) exchange(ctx context.Context, method, target string, body []byte, into any) error {
 	answer, err := c.open(ctx, method, target, body)
 	if err != nil {
 		return err
@@ -267,8 +267,8 @@ func (c *Client) open(ctx context.Context, method, target string, body []byte) (
 // unreached says why the daemon could not be asked.
 func (c *Client) unreached(ctx context.Context, err error) error {
 	var why error = err
-	if asked, ok := errors.AsType[*url.Error](err); ok {
-		why = asked.Err
+	if failed, ok := errors.AsType[*url.Error](err); ok {
+		why = failed.Err
 	}
 	_, unconnected := errors.AsType[notConnected](err)
 	switch {

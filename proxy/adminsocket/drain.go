@@ -16,24 +16,24 @@ func (h *Handler) undrain(w http.ResponseWriter, r *http.Request) error {
 
 // changeDrains has each endpoint that is meant drained, or not drained any more.
 func (h *Handler) changeDrains(w http.ResponseWriter, r *http.Request, change func(*Endpoint, bool) error) error {
-	var asked Drain
-	if err := read(r, &asked); err != nil {
+	var request Drain
+	if err := read(r, &request); err != nil {
 		return err
 	}
-	if asked.Endpoint == "" {
+	if request.Endpoint == "" {
 		return badRequest("endpoint is missing: write an address:port, an address or a pod")
 	}
-	if strings.ContainsAny(asked.Endpoint+asked.Service, `*?[\\`) {
-		return badRequest("endpoint %s %s: must name one, without *", asked.Endpoint, asked.Service)
+	if strings.ContainsAny(request.Endpoint+request.Service, `*?[\\`) {
+		return badRequest("endpoint %s %s: must name one, without *", request.Endpoint, request.Service)
 	}
-	query := &EndpointQuery{Endpoints: []string{asked.Endpoint}}
-	if asked.Service != "" {
-		query.Services = []string{asked.Service}
+	query := &EndpointQuery{Endpoints: []string{request.Endpoint}}
+	if request.Service != "" {
+		query.Services = []string{request.Service}
 	}
 	answer := DrainAnswer{Done: []DrainedEndpoint{}, Refused: []DrainedEndpoint{}}
 	for _, e := range slices.Collect(h.chosenEndpoints(r, query)) {
 		one := DrainedEndpoint{Service: e.Service, Protocol: e.Protocol, Address: e.Address, Pod: e.Pod, Open: e.Open}
-		if err := change(e, asked.Force); err != nil {
+		if err := change(e, request.Force); err != nil {
 			one.Why = err.Error()
 			answer.Refused = append(answer.Refused, one)
 		} else {
@@ -41,7 +41,7 @@ func (h *Handler) changeDrains(w http.ResponseWriter, r *http.Request, change fu
 		}
 	}
 	if len(answer.Done)+len(answer.Refused) == 0 {
-		return notFound("no Service of this node has an endpoint %s", asked.Endpoint)
+		return notFound("no Service of this node has an endpoint %s", request.Endpoint)
 	}
 	return writeJSON(w, answer)
 }

@@ -44,17 +44,17 @@ func (f *followers) enter(s *stream) error {
 
 // cutStuck is called with mu held.
 func (f *followers) cutStuck(byTCP bool, now time.Time) bool {
-	longest, found := now.Add(-stuckAfter).UnixNano(), -1
+	longest, oldest := now.Add(-stuckAfter).UnixNano(), -1
 	for i, s := range f.all {
 		if since := s.waits.Load(); since != 0 && since <= longest && (s.byTCP || !byTCP) {
-			longest, found = since, i
+			longest, oldest = since, i
 		}
 	}
-	if found < 0 {
+	if oldest < 0 {
 		return false
 	}
-	f.all[found].cut()
-	f.all = slices.Delete(f.all, found, found+1)
+	f.all[oldest].cut()
+	f.all = slices.Delete(f.all, oldest, oldest+1)
 	return true
 }
 

@@ -4,10 +4,10 @@ import "net/http"
 
 // Handler answers the requests of the API.
 type Handler struct {
-	daemon Daemon
-	views  []view
-	all    *http.ServeMux // what changes something too
-	look   *http.ServeMux
+	daemon   Daemon
+	views    []view
+	all      *http.ServeMux // what changes something too
+	readOnly *http.ServeMux
 
 	followers followers
 	lists     chan struct{} // each that is under way takes a place
@@ -24,7 +24,7 @@ type view struct {
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) { versioned(h.all).ServeHTTP(w, r) }
 
 // View answers the requests that change nothing, of clients on this host.
-func (h *Handler) View() http.Handler { return versioned(loopbackOnly(h.look)) }
+func (h *Handler) View() http.Handler { return versioned(loopbackOnly(h.readOnly)) }
 
 func (h *Handler) info(w http.ResponseWriter, r *http.Request) error {
 	if err := noQuery(r); err != nil {

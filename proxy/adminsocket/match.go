@@ -43,14 +43,14 @@ func anyOf[T any](values []T, accepts func(T) bool) bool {
 }
 
 // isEndpoint tells whether an endpoint is meant by its address, with its port or without, or by its pod.
-func isEndpoint(at netip.AddrPort, pod, asked string) bool {
-	if connlog.IsName(asked, pod) {
+func isEndpoint(at netip.AddrPort, pod, name string) bool {
+	if connlog.IsName(name, pod) {
 		return true
 	}
-	if a, err := netip.ParseAddrPort(asked); err == nil {
+	if a, err := netip.ParseAddrPort(name); err == nil {
 		return a == at
 	}
-	a, err := netip.ParseAddr(asked)
+	a, err := netip.ParseAddr(name)
 	return err == nil && a == at.Addr()
 }
 

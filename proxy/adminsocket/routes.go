@@ -4,7 +4,7 @@ import "net/http"
 
 // NewHandler returns a handler of all paths.
 func NewHandler(d Daemon) *Handler {
-	h := &Handler{daemon: d, all: http.NewServeMux(), look: http.NewServeMux(),
+	h := &Handler{daemon: d, all: http.NewServeMux(), readOnly: http.NewServeMux(),
 		lists: make(chan struct{}, maxLists), tcpLists: make(chan struct{}, maxLists/2)}
 	h.views = []view{
 		{"/v1/info", "the daemon itself", h.info},
@@ -13,7 +13,7 @@ func NewHandler(d Daemon) *Handler {
 		{"/v1/services", "the service ports of this node", h.inTurn(h.services)},
 		{"/v1/endpoints", "their endpoints", h.inTurn(h.endpoints)},
 	}
-	for _, mux := range []*http.ServeMux{h.all, h.look} {
+	for _, mux := range []*http.ServeMux{h.all, h.readOnly} {
 		for _, v := range h.views {
 			mux.Handle("GET "+v.path, answering(v.serve))
 		}

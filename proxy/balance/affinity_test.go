@@ -183,11 +183,11 @@ func TestAffinityUnderConcurrency(t *testing.T) {
 // check tells whether what the balancer keeps about bindings agrees with itself.
 func check(t *testing.T, b *Balancer) {
 	t.Helper()
-	held := map[*member]int{}
+	bound := map[*member]int{}
 	stale := 0
 	for el := b.bindings.order.Front(); el != nil; el = el.Next() {
 		at := el.Value.(*binding)
-		held[at.to]++
+		bound[at.to]++
 		if at.to.is(gone) {
 			stale++
 		}
@@ -195,7 +195,7 @@ func check(t *testing.T, b *Balancer) {
 			t.Fatalf("%v is in the list and not in the map", at.client)
 		}
 	}
-	for e, n := range held {
+	for e, n := range bound {
 		if int(e.bound) != n {
 			t.Fatalf("%v counts %d bindings, has %d", e.addr, e.bound, n)
 		}

@@ -201,7 +201,7 @@ func (b *Balancer) listed() []netip.AddrPort {
 // list has the rotation hold a sorted list, but for what is drained. False: it does already.
 func (b *Balancer) list(addrs []netip.AddrPort) bool {
 	addrs, b.drained = b.port.split(addrs)
-	if b.rotation.holds(addrs) {
+	if b.rotation.equals(addrs) {
 		return false
 	}
 	b.rotation.replace(addrs, func(m *member) {

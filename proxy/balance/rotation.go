@@ -57,8 +57,8 @@ func addresses(members []*member) []netip.AddrPort {
 	return addrs
 }
 
-// holds tells whether the members are those of a sorted list.
-func (r *rotation) holds(addrs []netip.AddrPort) bool {
+// equals tells whether the members are the endpoints of a sorted list.
+func (r *rotation) equals(addrs []netip.AddrPort) bool {
 	return slices.EqualFunc(r.members, addrs, func(m *member, a netip.AddrPort) bool { return m.addrPort() == a })
 }
 
@@ -155,7 +155,7 @@ func (r *rotation) leaveOut() {
 			r.active = append(r.active, m)
 		}
 	}
-	r.probeAt = time.Time{} // look when the next is due
+	r.probeAt = time.Time{} // the next is searched for below
 }
 
 // probe returns a member that is left out and whose time is up, nil if there is none: the connection that asks is to

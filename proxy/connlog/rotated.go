@@ -24,15 +24,15 @@ func (r Rotation) rotates() bool { return r.Size > 0 || r.Age > 0 }
 
 // rotated is a file that is rotated here. Others may rename and remove it too, except on Windows.
 type rotated struct {
-	log   lumberjack.Logger
-	most  int // MiB
-	age   time.Duration
-	begun time.Time
-	open  bool
-	ours  os.FileInfo // of the file that was opened last; nil: none was
-	size  int64       // of the file, or more
-	named time.Time   // when a file was renamed last
-	stuck error       // why the file was not rotated lately
+	log    lumberjack.Logger
+	most   int // MiB
+	age    time.Duration
+	opened time.Time
+	open   bool
+	ours   os.FileInfo // of the file that was opened last; nil: none was
+	size   int64       // of the file, or more
+	named  time.Time   // when a file was renamed last
+	stuck  error       // why the file was not rotated lately
 }
 
 func newRotated(path string, r Rotation) *rotated {
@@ -42,7 +42,7 @@ func newRotated(path string, r Rotation) *rotated {
 	}
 	return &rotated{
 		log:  lumberjack.Logger{Filename: path, MaxSize: most, MaxBackups: r.Files, Compress: r.Compress},
-		most: most, age: r.Age, begun: time.Now(),
+		most: most, age: r.Age, opened: time.Now(),
 	}
 }
 
@@ -94,8 +94,8 @@ func (r *rotated) reopen() error {
 // follow closes the file, so that the next write opens what is at the path then, and renames one that is too old.
 func (r *rotated) follow() (moved bool, err error) {
 	err, r.stuck = r.stuck, nil
-	if r.age > 0 && time.Since(r.begun) >= r.age {
-		r.begun = time.Now()
+	if r.age > 0 && time.Since(r.opened) >= r.age {
+		r.opened = time.Now()
 		if info, stat := os.Stat(r.log.Filename); stat == nil && info.Size() > 0 {
 			r.nextName()
 			err = r.log.Rotate()

@@ -92,8 +92,8 @@ func appendCarried(b []byte, l *Line) []byte {
 func duration(ms float64) time.Duration { return time.Duration(ms * float64(time.Millisecond)) }
 
 // appendDelivered writes the direction, and how many bytes were delivered if not all were.
-func appendDelivered(b []byte, way string, delivered *int64) []byte {
-	b = append(b, way...)
+func appendDelivered(b []byte, label string, delivered *int64) []byte {
+	b = append(b, label...)
 	if delivered == nil {
 		return b
 	}

@@ -51,9 +51,9 @@ func (c *claims) restore(before []plan) {
 		restored[p.change.Name] = struct{}{}
 	}
 	c.conflicts = slices.DeleteFunc(c.conflicts[:known], func(x portal.Conflict) bool {
-		_, holds := restored[x.Holder]
-		_, loses := restored[x.Loser]
-		return holds || loses
+		_, holder := restored[x.Holder]
+		_, loser := restored[x.Loser]
+		return holder || loser
 	})
 }
 

@@ -65,9 +65,9 @@ func New(opts Options) *Dataplane {
 // Due receives when a service port in quarantine is due to be tried again, by a Sync with changes or without.
 func (d *Dataplane) Due() <-chan struct{} { return d.quarantine.wake }
 
-// Held returns the portal of a frontend, nil if no Service has it. Any goroutine may ask, also while a Sync runs: the
-// host has it then, or is about to.
-func (d *Dataplane) Held(f service.Frontend) *portal.Portal { return d.table.Held(f) }
+// PortalAt returns the portal of a frontend, nil if no Service has it. Safe for concurrent use, also while a Sync runs:
+// the host has it then, or is about to.
+func (d *Dataplane) PortalAt(f service.Frontend) *portal.Portal { return d.table.Held(f) }
 
 // Sync applies changes: carriers prepare, then portals are programmed, then carriers close what portals no longer lead
 // to, so that at no moment a portal leads to a listener that is not open. A proxy port is guarded while a listener is

@@ -94,7 +94,7 @@ type rig struct {
 	*diary
 	written     *portaltest.Fake // what the host has
 	listeners   *listeners
-	looked      []inet.FlowQuery     // for stale flows
+	scanned     []inet.FlowQuery     // for stale flows
 	flows       func(inet.Flow) bool // whether one is stale, by the last look for those of UDP
 	unheard     func(inet.Flow) bool // and for those that nobody answered
 	lasts       time.Duration        // each look
@@ -123,7 +123,7 @@ func newRig() *rig {
 		Quarantined: func(n int) { r.quarantined = n },
 		Own:         func(a netip.Addr) bool { return a == netip.MustParseAddr("192.0.2.1") || a.IsLoopback() },
 		DeleteFlows: func(_ context.Context, q inet.FlowQuery, stale func(inet.Flow) bool) (int, error) {
-			if r.looked = append(r.looked, q); q.Unanswered {
+			if r.scanned = append(r.scanned, q); q.Unanswered {
 				r.unheard = stale
 			} else {
 				r.flows = stale
@@ -270,12 +270,12 @@ func TestMoveToKernel(t *testing.T) {
 		r.sync(t, portOf("dns", vip, service.ModeUserspace, "10.1.0.1:53"),
 			portOf("kernel", "10.96.0.11:53", service.ModeKernel, "10.1.0.1:53"), header)
 		r.took()
-		r.looked = nil
+		r.scanned = nil
 		r.written.Unknown = broken
 		moved, err := r.MoveToKernel(t.Context(),
 			func(p *service.Port) bool { return p.Policy.ClientAddress != service.AddressProxyV2 })
-		if err != nil || moved != 2 || r.looked != nil {
-			t.Fatalf("%d moved, %v, looked for stale flows: %v", moved, err, r.looked)
+		if err != nil || moved != 2 || r.scanned != nil {
+			t.Fatalf("%d moved, %v, looked for stale flows: %v", moved, err, r.scanned)
 		}
 		if said := r.took(); !strings.Contains(said, "; update 3") || strings.Contains(said, "replace") != broken ||
 			strings.Contains(said, "leave") {

@@ -175,20 +175,20 @@ func (c *flowCleaner) scan(ctx context.Context, due staleFlows) error {
 	}
 	_, err := c.deleteFlows(ctx, inet.FlowQuery{Unanswered: true}, func(f inet.Flow) bool {
 		to := service.Frontend{Addr: f.To, Protocol: f.Protocol}
-		held := c.leads(to)
-		if held == nil {
+		current := c.leads(to)
+		if current == nil {
 			_, ours := due.clusterIPs[f.To.Addr()]
 			return ours
 		}
-		return noReplier(f, repliers{c.replierOf(portal.Change{Frontend: to, Portal: held})})
+		return noReplier(f, repliers{c.replierOf(portal.Change{Frontend: to, Portal: current})})
 	})
 	return err
 }
 
 // leads returns the portal that packets to an address meet.
 func (c *flowCleaner) leads(to service.Frontend) *portal.Portal {
-	if held := c.table.Held(to); held != nil || !c.ownAddress(to.Addr.Addr()) {
-		return held
+	if current := c.table.Held(to); current != nil || !c.ownAddress(to.Addr.Addr()) {
+		return current
 	}
 	to.Addr = netip.AddrPortFrom(inet.FamilyOf(to.Addr.Addr()).Unspecified(), to.Addr.Port())
 	return c.table.Held(to)
@@ -250,12 +250,12 @@ func (c *flowCleaner) spreadUDP(changes []service.Change) (out []portal.Change) 
 			continue
 		}
 		for _, x := range change.Port.Exposures {
-			held := c.table.Held(x.Frontend)
-			if held == nil || held.Owner != change.Name {
+			current := c.table.Held(x.Frontend)
+			if current == nil || current.Owner != change.Name {
 				continue
 			}
-			if _, ok := held.Target.(portal.Spread); ok {
-				out = append(out, portal.Change{Frontend: x.Frontend, Portal: held, Was: held})
+			if _, ok := current.Target.(portal.Spread); ok {
+				out = append(out, portal.Change{Frontend: x.Frontend, Portal: current, Was: current})
 			}
 		}
 	}

@@ -56,8 +56,8 @@ func TestStaleUDP(t *testing.T) {
 		}
 	}
 	r.sync(t, portOf("dns", vip, 0, "10.1.0.1:53"))
-	r.looked = nil
-	if r.sync(t, portOf("dns", vip, 0, "10.1.0.2:53")); r.looked != nil {
+	r.scanned = nil
+	if r.sync(t, portOf("dns", vip, 0, "10.1.0.2:53")); r.scanned != nil {
 		t.Error("nothing led elsewhere, and yet flows are looked for")
 	}
 }
@@ -116,13 +116,13 @@ func TestLooksForUnansweredFlows(t *testing.T) {
 		{"it goes", func() error { return r.Sync(t.Context(), []service.Change{{Name: older.Name}, {Name: web(0).Name}}) },
 			false},
 	} {
-		r.looked = nil
+		r.scanned = nil
 		if err := step.do(); err != nil {
 			t.Fatal(err)
 		}
 		unanswered := func(q inet.FlowQuery) bool { return q.Unanswered }
-		if got := slices.ContainsFunc(r.looked, unanswered); got != step.want || len(r.looked) > 1 {
-			t.Errorf("%s: looked %+v, want a look for unanswered flows: %t", step.what, r.looked, step.want)
+		if got := slices.ContainsFunc(r.scanned, unanswered); got != step.want || len(r.scanned) > 1 {
+			t.Errorf("%s: looked %+v, want a look for unanswered flows: %t", step.what, r.scanned, step.want)
 		}
 	}
 }
@@ -172,19 +172,19 @@ func TestLooksAreSpaced(t *testing.T) {
 		r := newRig()
 		r.lasts = 50 * time.Millisecond // each of two
 		r.sync(t, portOf("dns", vip, 0, "10.1.0.1:53"))
-		r.looked = nil
+		r.scanned = nil
 		r.sync(t, portOf("dns", vip, service.ModeKernel, "10.1.0.1:53"))
 		r.sync(t, portOf("dns", vip, service.ModeKernel, "10.1.0.2:53"))
-		if r.looked != nil {
-			t.Errorf("looked at once: %+v", r.looked)
+		if r.scanned != nil {
+			t.Errorf("looked at once: %+v", r.scanned)
 		}
 		next, err := r.Sweep(t.Context())
-		if wait := time.Until(next); err != nil || r.looked != nil || wait != 900*time.Millisecond {
-			t.Errorf("a sweep: %v, looked %+v, the next in %s", err, r.looked, wait)
+		if wait := time.Until(next); err != nil || r.scanned != nil || wait != 900*time.Millisecond {
+			t.Errorf("a sweep: %v, looked %+v, the next in %s", err, r.scanned, wait)
 		}
 		time.Sleep(time.Until(next))
-		if next, err = r.Sweep(t.Context()); err != nil || len(r.looked) != 2 || !next.IsZero() {
-			t.Errorf("in time: %v, looked %+v, the next sweep %s", err, r.looked, next)
+		if next, err = r.Sweep(t.Context()); err != nil || len(r.scanned) != 2 || !next.IsZero() {
+			t.Errorf("in time: %v, looked %+v, the next sweep %s", err, r.scanned, next)
 		}
 		if r.stale(vip, "10.1.0.2:53") || !r.stale(vip, "10.1.0.1:53") || !r.stale(vip, "192.0.2.1:11000") {
 			t.Error("flows are not looked at by the endpoints of now")
@@ -204,9 +204,9 @@ func TestLooksBeforeItLeaves(t *testing.T) {
 			r.lasts = 50 * time.Millisecond // each of two
 			r.sync(t, portOf("dns", vip, 0, "10.1.0.1:53"))
 			r.sync(t, portOf("dns", vip, service.ModeKernel, "10.1.0.1:53"))
-			r.looked, r.flows = nil, nil
+			r.scanned, r.flows = nil, nil
 			if err := leaves(r); err != nil || r.flows == nil {
-				t.Fatalf("%s: %v, looked %+v", what, err, r.looked)
+				t.Fatalf("%s: %v, looked %+v", what, err, r.scanned)
 			}
 			if r.stale(vip, "10.1.0.1:53") || !r.stale(vip, "192.0.2.1:11000") {
 				t.Errorf("%s: flows are not looked at by the endpoints of now", what)
@@ -241,7 +241,7 @@ func TestLooksAgainBeforeItLeaves(t *testing.T) {
 	}
 	r.blind, r.flows = nil, nil
 	if _, err := r.MoveToKernel(t.Context(), func(*service.Port) bool { return true }); err != nil || r.flows == nil {
-		t.Fatalf("%v, looked %+v", err, r.looked)
+		t.Fatalf("%v, looked %+v", err, r.scanned)
 	}
 	if r.stale(vip, "10.1.0.1:53") || !r.stale(vip, "192.0.2.1:11000") {
 		t.Error("flows of the Service that the kernel had got are not looked for")
@@ -259,7 +259,7 @@ func TestFailedLooksAreRepeated(t *testing.T) {
 		r.sync(t, portOf("dns", vip, service.ModeKernel, "10.1.0.1:53"))
 		sweep := func() time.Duration {
 			t.Helper()
-			r.looked, r.flows, r.unheard = nil, nil, nil
+			r.scanned, r.flows, r.unheard = nil, nil, nil
 			next, err := r.Sweep(t.Context())
 			if err != nil {
 				t.Fatal(err)
@@ -272,8 +272,8 @@ func TestFailedLooksAreRepeated(t *testing.T) {
 		for _, want := range []time.Duration{20, 40, 80, 160, 320, 640, 1000, 1000} {
 			want *= time.Millisecond
 			wait := sweep()
-			if wait != want || r.looked != nil {
-				t.Fatalf("the next look in %s, want %s; looked %+v", wait, want, r.looked)
+			if wait != want || r.scanned != nil {
+				t.Fatalf("the next look in %s, want %s; looked %+v", wait, want, r.scanned)
 			}
 			time.Sleep(wait)
 			sweep()
@@ -281,14 +281,14 @@ func TestFailedLooksAreRepeated(t *testing.T) {
 		r.blind = nil
 		time.Sleep(time.Second)
 		if wait := sweep(); wait != 0 || r.flows == nil || r.unheard == nil {
-			t.Fatalf("when it is possible again: looked %+v, the next in %s", r.looked, wait)
+			t.Fatalf("when it is possible again: looked %+v, the next in %s", r.scanned, wait)
 		}
 		if r.stale(vip, "10.1.0.1:53") || !r.stale(vip, "192.0.2.1:11000") {
 			t.Error("flows of the frontend that changed are not looked for")
 		}
 		r.sync(t, portOf("dns", vip, 0, "10.1.0.1:53"))
-		if sweep(); r.looked != nil || reported != 1 {
-			t.Errorf("afterwards: looked %+v; reported %d times", r.looked, reported)
+		if sweep(); r.scanned != nil || reported != 1 {
+			t.Errorf("afterwards: looked %+v; reported %d times", r.scanned, reported)
 		}
 		r.blind = errors.New("again")
 		if r.sync(t, portOf("dns", vip, service.ModeKernel, "10.1.0.1:53")); reported != 2 {
@@ -304,8 +304,8 @@ func TestLooksAtOnceAfterAWhile(t *testing.T) {
 		r.lasts = time.Minute
 		r.sync(t, portOf("dns", vip, 0, "10.1.0.1:53"))
 		time.Sleep(time.Second)
-		r.looked = nil
-		if r.sync(t, portOf("dns", vip, service.ModeKernel, "10.1.0.1:53")); r.looked == nil {
+		r.scanned = nil
+		if r.sync(t, portOf("dns", vip, service.ModeKernel, "10.1.0.1:53")); r.scanned == nil {
 			t.Error("it waits")
 		}
 	})

@@ -28,8 +28,8 @@ func (d *Dataplane) Status(name service.PortName) (PortStatus, bool) {
 	s := PortStatus{Port: p, Mode: p.Mode.Or(d.carriers.mode), Holders: map[service.Frontend]service.PortName{}}
 	_, s.Claims = d.table.Claims(name)
 	for _, x := range p.Exposures {
-		if held := d.table.Held(x.Frontend); held != nil {
-			s.Holders[x.Frontend] = held.Owner
+		if current := d.table.Held(x.Frontend); current != nil {
+			s.Holders[x.Frontend] = current.Owner
 		}
 	}
 	if q := d.quarantine.ports[name]; q != nil {

@@ -36,7 +36,7 @@ func (e *explained) ranges() {
 		all = append(all, p.String())
 	}
 	text := "loadBalancerSourceRanges " + strings.Join(all, ", ")
-	switch from := e.asked.From; {
+	switch from := e.query.From; {
 	case !from.IsValid():
 		e.add(Fact, nil, "%s: other clients of the same family are refused at the load balancer's addresses", text)
 	case len(e.Port.SourceRangesOf(inet.FamilyOf(from))) == 0:
@@ -106,17 +106,17 @@ func (e *explained) affinity() {
 		return
 	}
 	e.add(Fact, nil, "%s", text)
-	if !e.asked.From.IsValid() || e.Bound == nil {
+	if !e.query.From.IsValid() || e.Bound == nil {
 		return
 	}
 	bound := false
 	for _, a := range e.audiences() {
-		if at, ok := e.Bound(a.scope, e.asked.From); ok && !bound {
+		if at, ok := e.Bound(a.scope, e.query.From); ok && !bound {
 			bound = true
-			e.add(Fact, nil, "%s is bound to %s", e.asked.From, at)
+			e.add(Fact, nil, "%s is bound to %s", e.query.From, at)
 		}
 	}
 	if !bound {
-		e.add(Fact, nil, "%s is not bound to an endpoint now", e.asked.From)
+		e.add(Fact, nil, "%s is not bound to an endpoint now", e.query.From)
 	}
 }

@@ -77,7 +77,7 @@ func (a audience) title() string {
 // endpoints are which endpoints clients get, and why not the others.
 func (e *explained) endpoints() {
 	all := e.audiences()
-	if e.asked.Pod != "" || e.asked.Endpoint.IsValid() {
+	if e.query.Pod != "" || e.query.Endpoint.IsValid() {
 		e.wanted()
 	}
 	for _, a := range all {
@@ -106,14 +106,14 @@ func (e *explained) audience(a audience) {
 	if lines > mostLines {
 		e.add(Fact, nil, "and %d more: portald endpoints %s", lines-mostLines, e.flag())
 	}
-	if e.asked.Pod == "" && !e.asked.Endpoint.IsValid() {
+	if e.query.Pod == "" && !e.query.Endpoint.IsValid() {
 		e.summary(a, used)
 	}
 }
 
 // mine tells whether an endpoint is the one asked for, or none was.
 func (e *explained) mine(x service.Endpoint) bool {
-	return (e.asked.Pod == "" || x.Pod == e.asked.Pod) && (!e.asked.Endpoint.IsValid() || at(e.asked.Endpoint, x.Addr))
+	return (e.query.Pod == "" || x.Pod == e.query.Pod) && (!e.query.Endpoint.IsValid() || at(e.query.Endpoint, x.Addr))
 }
 
 func endpointText(x service.Endpoint) string {
@@ -258,7 +258,7 @@ func (e *explained) summary(a audience, of map[Reason]int) {
 		sentence = fmt.Sprintf("None of the %d endpoints of %s is ready.", total, e.label())
 	}
 	status := Wrong
-	if a.clients != "" && !e.asked.From.IsValid() || e.mayWait(a) {
+	if a.clients != "" && !e.query.From.IsValid() || e.mayWait(a) {
 		status = Doubt // others get one, or it may come in time
 	}
 	if e.mayWait(a) {

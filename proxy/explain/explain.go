@@ -21,7 +21,7 @@ const (
 	Wrong Status = "wrong"
 )
 
-// Report is the answer to one question.
+// Report is the answer to one query.
 type Report struct {
 	What     string    `json:"what"` // as it was asked
 	From     string    `json:"from,omitempty"`
@@ -56,16 +56,16 @@ func (r *Report) Omit(n int) {
 func (r *Report) Known() bool { return len(r.Sections) > 0 }
 
 // Explain reports on subjects. Without any, it says that nothing of that name is known here.
-func Explain(asked Question, node Node, subjects []Subject, now time.Time) *Report {
-	b := &builder{report: &Report{What: asked.What, Node: node.Name, Time: now}}
-	if asked.From.IsValid() {
-		b.report.From = asked.From.String()
+func Explain(query Query, node Node, subjects []Subject, now time.Time) *Report {
+	b := &builder{report: &Report{What: query.What, Node: node.Name, Time: now}}
+	if query.From.IsValid() {
+		b.report.From = query.From.String()
 	}
-	b.connection(asked.Connection)
-	subjects, younger := contested(asked, subjects)
+	b.connection(query.Connection)
+	subjects, younger := contested(query, subjects)
 	for i := range subjects {
 		e := explained{
-			builder: b, Subject: &subjects[i], node: &node, asked: &asked, now: now, younger: younger[subjects[i].Port.Name],
+			builder: b, Subject: &subjects[i], node: &node, query: &query, now: now, younger: younger[subjects[i].Port.Name],
 		}
 		e.prefix = ""
 		if len(subjects) > 1 {
@@ -73,7 +73,7 @@ func Explain(asked Question, node Node, subjects []Subject, now time.Time) *Repo
 		}
 		e.explain()
 	}
-	b.conclude(subjects, asked)
+	b.conclude(subjects, query)
 	return b.report
 }
 
@@ -82,7 +82,7 @@ type explained struct {
 	*builder
 	*Subject
 	node  *Node
-	asked *Question
+	query *Query
 	now   time.Time
 
 	younger []string // others that claim the frontend that was asked for
@@ -90,12 +90,12 @@ type explained struct {
 
 // contested leaves out the service ports that claim the frontend that was asked for and do not hold it, and returns
 // them by the name of the holder, if that is among the subjects.
-func contested(asked Question, subjects []Subject) (rest []Subject, younger map[service.PortName][]string) {
+func contested(query Query, subjects []Subject) (rest []Subject, younger map[service.PortName][]string) {
 	younger = map[service.PortName][]string{}
 	for _, s := range subjects {
 		holder := s.Port.Name
-		if f, ok := asked.Frontends[holder]; ok && s.Applied != nil {
-			if other, held := s.Applied.Holders[f]; held {
+		if f, ok := query.Frontends[holder]; ok && s.Applied != nil {
+			if other, owned := s.Applied.Holders[f]; owned {
 				holder = other
 			}
 		}
@@ -112,7 +112,7 @@ func contested(asked Question, subjects []Subject) (rest []Subject, younger map[
 // explain adds the sections of a subject.
 func (e *explained) explain() {
 	e.problems()
-	if e.asked.Pod == "" && !e.asked.Endpoint.IsValid() {
+	if e.query.Pod == "" && !e.query.Endpoint.IsValid() {
 		e.frontends()
 		e.mode()
 		e.rules()
@@ -163,7 +163,7 @@ func (b *builder) first(status Status) (finding, bool) {
 }
 
 // conclude sets the verdict: the first thing that is wrong, or else in doubt, or else that all is well.
-func (b *builder) conclude(subjects []Subject, asked Question) {
+func (b *builder) conclude(subjects []Subject, query Query) {
 	for _, status := range []Status{Wrong, Doubt, Good} {
 		if f, ok := b.first(status); ok {
 			b.report.Verdict, b.report.Next = Line{Status: status, Text: f.verdict}, f.next
@@ -171,10 +171,10 @@ func (b *builder) conclude(subjects []Subject, asked Question) {
 		}
 	}
 	if len(subjects) == 0 && !b.report.Known() {
-		b.report.Verdict = Line{Status: Wrong, Text: fmt.Sprintf("Nothing on this node is known by %q.", asked.What)}
+		b.report.Verdict = Line{Status: Wrong, Text: fmt.Sprintf("Nothing on this node is known by %q.", query.What)}
 		b.report.Next = "portald services --all-namespaces"
 		return
 	}
-	b.report.Verdict = Line{Status: Good, Text: fmt.Sprintf("Nothing stands in the way of %s on this node.", asked.What)}
+	b.report.Verdict = Line{Status: Good, Text: fmt.Sprintf("Nothing stands in the way of %s on this node.", query.What)}
 	b.report.Next = "portald conns --all-namespaces"
 }

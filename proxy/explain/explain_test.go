@@ -156,7 +156,7 @@ func TestWhatStandsInTheWay(t *testing.T) {
 		{"not applied yet", func(s *scene) { s.Applied = nil }, Doubt, "was not applied yet",
 			"nothing of it was applied yet"},
 		{"set aside", func(s *scene) {
-			s.Applied.SetAside, s.Applied.Err, s.Applied.Retry = "rules", errors.New("invalid argument"), now.Add(time.Second)
+			s.Applied.Quarantine, s.Applied.Err, s.Applied.Retry = "rules", errors.New("invalid argument"), now.Add(time.Second)
 		}, Wrong, "cannot be served as it is written: invalid argument",
 			"set aside (rules): invalid argument; tried again at 01:46:41"},
 		{"a problem", func(s *scene) { s.Problems = []string{"spec.ports[1]: SCTP"} }, Doubt, "spec.ports[1]: SCTP",
@@ -293,7 +293,7 @@ func TestWhatStandsInTheWay(t *testing.T) {
 		}, Good, "", "was overtaken by another after 0s"},
 		{"a stale UDP flow", func(s *scene) {
 			s.Flows = []flows.Flow{{Protocol: inet.UDP, From: netip.AddrPortFrom(pod, 4000), To: clusterIP,
-				Replier: netip.MustParseAddrPort("10.244.9.9:53"), Status: flows.Answered}}
+				Replier: netip.MustParseAddrPort("10.244.9.9:53"), Status: flows.SeenReply}}
 		}, Doubt, "still leads to 10.244.9.9:53", "which is no endpoint now"},
 		{"an unanswered flow", func(s *scene) {
 			s.Flows = []flows.Flow{{Protocol: inet.TCP, From: netip.AddrPortFrom(pod, 4000), To: clusterIP,
@@ -371,7 +371,7 @@ func TestReasonsOfEndpoints(t *testing.T) {
 		s := newScene()
 		x := &s.Port.Endpoints[1]
 		c.edit(s, x)
-		e := explained{builder: &builder{report: &Report{}}, Subject: &s.Subject, node: &s.node, asked: &Question{}, now: now}
+		e := explained{builder: &builder{report: &Report{}}, Subject: &s.Subject, node: &s.node, query: &Query{}, now: now}
 		if got := e.why(c.a, *x); got != want {
 			t.Errorf("%s, want %s", got, want)
 		}

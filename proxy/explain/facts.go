@@ -60,13 +60,13 @@ type Subject struct {
 
 // Applied is what became of a service port.
 type Applied struct {
-	Port     *service.Port
-	Mode     service.Mode
-	Claims   []portal.Portal
-	Holders  map[service.Frontend]service.PortName
-	SetAside string // the reason; empty: it is not
-	Err      error
-	Retry    time.Time // zero: when it changes
+	Port       *service.Port
+	Mode       service.Mode
+	Claims     []portal.Portal
+	Holders    map[service.Frontend]service.PortName
+	Quarantine string // the reason; empty: it is not
+	Err        error
+	Retry      time.Time // zero: when it changes
 }
 
 // portal returns what the service port claims at a frontend; nil: nothing.
@@ -85,10 +85,11 @@ func (s *Subject) label() string { return s.Port.Name.Label() }
 // service is the flag of commands that chooses its Service.
 func (s *Subject) flag() string { return "--service " + s.Port.Name.Service().String() }
 
-// Held are the portals that the host is to have for it, ClusterIPs first.
-func (a *Applied) Held() (out []portal.Portal) {
+// OwnPortals returns the portals that the host is to have for the service port, ClusterIPs first: claims of frontends
+// that an older Service owns are left out.
+func (a *Applied) OwnPortals() (out []portal.Portal) {
 	for _, p := range a.Claims {
-		if holder, held := a.Holders[p.Frontend]; held && holder == a.Port.Name {
+		if holder, owned := a.Holders[p.Frontend]; owned && holder == a.Port.Name {
 			out = append(out, p)
 		}
 	}

@@ -8,9 +8,9 @@ import (
 	"github.com/portald/portald/portal/service"
 )
 
-// Find returns the service ports that a question is about, in order, and the question with what was found out. Local
-// tells the addresses of this host: NodePorts are served there.
-func Find(q Question, ports []*service.Port, local func(netip.Addr) bool) (Question, []*service.Port) {
+// Find returns the service ports that a query is about, in order, and the query with what they say of it. Local tells
+// the addresses of this host: NodePorts are served there.
+func Find(q Query, ports []*service.Port, local func(netip.Addr) bool) (Query, []*service.Port) {
 	found := q.match(ports, local)
 	if len(found) == 0 && q.Service.Name != "" && q.kind != "service" {
 		q.Pod = q.Service.String()
@@ -27,7 +27,7 @@ func Find(q Question, ports []*service.Port, local func(netip.Addr) bool) (Quest
 	return q, found
 }
 
-func (q *Question) match(ports []*service.Port, local func(netip.Addr) bool) (found []*service.Port) {
+func (q *Query) match(ports []*service.Port, local func(netip.Addr) bool) (found []*service.Port) {
 	for _, p := range ports {
 		if q.Protocol != 0 && p.Name.Protocol != q.Protocol {
 			continue
@@ -58,15 +58,15 @@ func (q *Question) match(ports []*service.Port, local func(netip.Addr) bool) (fo
 }
 
 // dialledAt notes the frontend that a connection dialled.
-func (q *Question) dialledAt(p *service.Port) {
+func (q *Query) dialledAt(p *service.Port) {
 	for _, x := range p.Exposures {
 		if x.Frontend == q.dialled {
-			q.found(p, x.Frontend)
+			q.setFrontend(p, x.Frontend)
 		}
 	}
 }
 
-func (q *Question) found(p *service.Port, f service.Frontend) {
+func (q *Query) setFrontend(p *service.Port, f service.Frontend) {
 	if q.Frontends == nil {
 		q.Frontends = map[service.PortName]service.Frontend{}
 	}
@@ -74,13 +74,13 @@ func (q *Question) found(p *service.Port, f service.Frontend) {
 }
 
 // number tells whether the port was asked for by a port number of the Service.
-func (q *Question) number(p *service.Port) bool {
+func (q *Query) number(p *service.Port) bool {
 	return slices.ContainsFunc(p.Exposures, func(x service.Exposure) bool { return portText(x.Frontend) == q.Port })
 }
 
 // exposed tells whether a service port has the address that was asked for. If it has one frontend there, that is the
 // one asked for.
-func (q *Question) exposed(p *service.Port, local func(netip.Addr) bool) bool {
+func (q *Query) exposed(p *service.Port, local func(netip.Addr) bool) bool {
 	for _, x := range p.Exposures {
 		f := x.Frontend
 		node := x.Kind == service.NodePort && local != nil && local(q.Address.Addr()) &&
@@ -90,7 +90,7 @@ func (q *Question) exposed(p *service.Port, local func(netip.Addr) bool) bool {
 			continue
 		}
 		if q.Address.Port() != 0 {
-			q.found(p, f)
+			q.setFrontend(p, f)
 		}
 		return true
 	}
@@ -98,6 +98,6 @@ func (q *Question) exposed(p *service.Port, local func(netip.Addr) bool) bool {
 }
 
 // at tells whether an address is the one asked for; port 0 stands for any.
-func at(asked, is netip.AddrPort) bool {
-	return asked.Addr() == is.Addr() && (asked.Port() == 0 || asked.Port() == is.Port())
+func at(want, is netip.AddrPort) bool {
+	return want.Addr() == is.Addr() && (want.Port() == 0 || want.Port() == is.Port())
 }

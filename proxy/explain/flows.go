@@ -40,7 +40,7 @@ func (e *explained) flow(f flows.Flow, stale bool) {
 	if state := f.State.String() + f.SCTP.String(); state != "" {
 		notes = " " + state
 	}
-	if f.Status&flows.Answered == 0 {
+	if f.Status&flows.SeenReply == 0 {
 		status, notes = Doubt, notes+", no answer yet"
 	}
 	if stale {

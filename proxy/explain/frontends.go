@@ -15,13 +15,13 @@ import (
 
 // exposures are the frontends that are explained, ClusterIPs first.
 func (e *explained) exposures() []service.Exposure {
-	if len(e.asked.Frontends) == 0 {
+	if len(e.query.Frontends) == 0 {
 		return slices.SortedStableFunc(slices.Values(e.Port.Exposures), func(a, b service.Exposure) int {
 			return cmp.Compare(a.Kind, b.Kind)
 		})
 	}
 	for _, x := range e.Port.Exposures {
-		if x.Frontend == e.asked.Frontends[e.Port.Name] {
+		if x.Frontend == e.query.Frontends[e.Port.Name] {
 			return []service.Exposure{x}
 		}
 	}
@@ -30,8 +30,8 @@ func (e *explained) exposures() []service.Exposure {
 
 // problems are why the Service, or a part of it, is not served as it is written.
 func (e *explained) problems() {
-	aside := e.Applied != nil && e.Applied.SetAside != ""
-	if len(e.Problems) == 0 && !aside && e.node.Busy == nil && e.Applied != nil {
+	quarantined := e.Applied != nil && e.Applied.Quarantine != ""
+	if len(e.Problems) == 0 && !quarantined && e.node.Busy == nil && e.Applied != nil {
 		return
 	}
 	e.section("Problems")
@@ -44,12 +44,12 @@ func (e *explained) problems() {
 		e.add(Doubt, nil, "nothing of it was applied yet")
 		e.find(Doubt, "portald explain "+e.Port.Name.Label(), "%s is new, and was not applied yet.", e.label())
 	}
-	if aside {
+	if quarantined {
 		again := "when it changes"
 		if !e.Applied.Retry.IsZero() {
 			again = "at " + e.Applied.Retry.UTC().Format("15:04:05") + " UTC"
 		}
-		e.add(Wrong, nil, "set aside (%s): %v; tried again %s", e.Applied.SetAside, e.Applied.Err, again)
+		e.add(Wrong, nil, "set aside (%s): %v; tried again %s", e.Applied.Quarantine, e.Applied.Err, again)
 		e.find(Wrong, "kubectl describe service -n "+e.Port.Name.Namespace+" "+e.Port.Name.Name,
 			"%s cannot be served as it is written: %v.", e.label(), e.Applied.Err)
 	}
@@ -83,10 +83,10 @@ func (e *explained) frontend(x service.Exposure) {
 		e.add(Fact, nil, "%s", name)
 		return
 	}
-	holder, held := e.Applied.Holders[x.Frontend]
+	holder, owned := e.Applied.Holders[x.Frontend]
 	claim := e.Applied.portal(x.Frontend)
 	switch {
-	case held && holder != e.Port.Name:
+	case owned && holder != e.Port.Name:
 		e.add(Wrong, nil, "%s: held by %s, which is older", name, holder.Label())
 		e.find(Wrong, "portald explain "+holder.Label(), "%s does not get %s: the older Service %s holds it.", e.label(),
 			frontendText(x), holder.Label())
@@ -106,15 +106,15 @@ func (e *explained) frontend(x service.Exposure) {
 func (e *explained) nodePort(x service.Exposure) {
 	family := inet.FamilyOf(x.Frontend.Addr.Addr())
 	mine := func(a netip.Addr) bool { return inet.FamilyOf(a) == family }
-	asked := e.asked.Address.Addr()
+	dialled := e.query.Address.Addr()
 	switch {
-	case asked.IsLoopback():
+	case dialled.IsLoopback():
 	case !slices.ContainsFunc(e.node.NodePorts, mine):
 		e.add(Doubt, nil, "no address of %s of this host serves NodePorts: see nodePortAddresses", family)
 		e.find(Doubt, "portald config", "NodePort %s of %s is served at no address of this host.", frontendText(x), e.label())
-	case len(e.asked.Frontends) > 0 && asked.IsValid() && !slices.Contains(e.node.NodePorts, asked):
-		e.add(Wrong, nil, "%s does not serve NodePorts: see nodePortAddresses", asked)
-		e.find(Wrong, "portald config", "%s is an address of this host that does not serve NodePorts.", asked)
+	case len(e.query.Frontends) > 0 && dialled.IsValid() && !slices.Contains(e.node.NodePorts, dialled):
+		e.add(Wrong, nil, "%s does not serve NodePorts: see nodePortAddresses", dialled)
+		e.find(Wrong, "portald config", "%s is an address of this host that does not serve NodePorts.", dialled)
 	}
 }
 
@@ -163,15 +163,15 @@ func (e *explained) insideOnly(x service.Exposure, name, leads string) {
 
 // inside tells whether the client that was asked for is inside the cluster.
 func (e *explained) inside() (inside, known bool) {
-	if !e.asked.From.IsValid() || e.node.Inside == nil {
+	if !e.query.From.IsValid() || e.node.Inside == nil {
 		return false, false
 	}
-	return e.node.Inside(e.asked.From)
+	return e.node.Inside(e.query.From)
 }
 
 // here tells whether the client that was asked for is on this host.
 func (e *explained) here() bool {
-	return e.asked.From.IsValid() && e.node.Local != nil && e.node.Local(e.asked.From)
+	return e.query.From.IsValid() && e.node.Local != nil && e.node.Local(e.query.From)
 }
 
 func frontendText(x service.Exposure) string {

@@ -13,7 +13,7 @@ const most = 5
 
 // Nearest returns the names of Services and pods that are nearest to one that is not known: those of the same name in
 // another namespace first, then those that take the fewest edits.
-func Nearest(q Question, ports []*service.Port) []string {
+func Nearest(q Query, ports []*service.Port) []string {
 	if q.Service.Name == "" {
 		return nil
 	}

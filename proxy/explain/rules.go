@@ -41,15 +41,15 @@ func (e *explained) rules() {
 	case e.ShownErr != nil:
 		e.add(Doubt, strings.Split(e.ShownErr.Error(), "\n"), "not all could be read")
 		e.find(Doubt, "portald doctor", "The rules of %s could not be read.", e.label())
-	case len(e.Shown.Rules) == 0 && len(e.held()) > 0:
+	case len(e.Shown.Rules) == 0 && len(e.portals()) > 0:
 		e.add(Doubt, nil, "none were found")
 	case len(e.Shown.Rules) > 0:
 		e.add(Good, nil, "nothing is missing")
 	}
 }
 
-// held are the portals that are explained, and that this service port holds.
-func (e *explained) held() (out []portal.Portal) {
+// portals returns the portals to explain that belong to this service port.
+func (e *explained) portals() (out []portal.Portal) {
 	if e.Applied == nil {
 		return nil
 	}
@@ -78,7 +78,7 @@ func (e *explained) foreign() {
 			}
 		}
 	}
-	for _, p := range e.held() {
+	for _, p := range e.portals() {
 		meet("before portald's rules", e.arrivals(p))
 		meet("behind portald's rules", e.departures(p))
 	}
@@ -128,7 +128,7 @@ func destination(p netfilter.Packet) string {
 
 // packet is the first of a flow from the client that was asked for.
 func (e *explained) packet(hook netfilter.Hook, proto inet.Protocol, to netip.AddrPort) netfilter.Packet {
-	return netfilter.Packet{Hook: hook, Protocol: proto, Source: e.asked.From, Destination: to, Local: e.node.Local}
+	return netfilter.Packet{Hook: hook, Protocol: proto, Source: e.query.From, Destination: to, Local: e.node.Local}
 }
 
 // arrivals are the packets of clients as they come to portald's rules: from the network, and of this host's programs.
@@ -145,8 +145,8 @@ func (e *explained) dialled(p portal.Portal) (out []netip.AddrPort) {
 	if !at.Addr().IsUnspecified() {
 		return []netip.AddrPort{at}
 	}
-	if asked := e.asked.Address; asked.Port() == at.Port() && asked.IsValid() {
-		return []netip.AddrPort{asked}
+	if dialled := e.query.Address; dialled.Port() == at.Port() && dialled.IsValid() {
+		return []netip.AddrPort{dialled}
 	}
 	for _, addr := range e.node.NodePorts {
 		if inet.FamilyOf(addr) == inet.FamilyOf(at.Addr()) && len(out) < mostEndpoints {
@@ -162,7 +162,7 @@ func (e *explained) dialled(p portal.Portal) (out []netip.AddrPort) {
 func (e *explained) arrivalsAt(p portal.Portal, at netip.AddrPort) (out []netfilter.Packet) {
 	proto := p.Frontend.Protocol
 	for _, hook := range []netfilter.Hook{netfilter.Prerouting, netfilter.Output} {
-		if e.asked.From.IsValid() && e.here() != (hook == netfilter.Output) {
+		if e.query.From.IsValid() && e.here() != (hook == netfilter.Output) {
 			continue
 		}
 		out = append(out, e.packet(hook, proto, at))

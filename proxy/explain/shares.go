@@ -30,7 +30,7 @@ func (e *explained) shares() {
 
 // places are those of the client that was asked for, else of the one that has the most.
 func (e *explained) places(most int) {
-	client, status := e.asked.From, Wrong
+	client, status := e.query.From, Wrong
 	if !client.IsValid() {
 		client, status = e.heaviest(), Doubt // others are served
 	}

@@ -38,19 +38,19 @@ func (m *Metrics) WatchDataPath(d DataPath) {
 		used:    desc("portald_resource_used", "How much of a resource is in use.", "resource"),
 		limit: desc("portald_resource_limit",
 			"How much of a resource may be in use; a resource without a limit is left out.", "resource"),
-		rounds: desc("portald_loop_round_seconds", "Time of a round of an event loop, from the arrival of "+
+		loopLatency: desc("portald_loop_round_seconds", "Time of a round of an event loop, from the arrival of "+
 			"events until all are handled: how long connections of one loop wait for each other."),
 	})
 }
 
 type dataPathCollector struct {
-	from                                                               DataPath
-	dropped, crowded, ejected, exhausted, waiting, used, limit, rounds *prometheus.Desc
+	from                                                                    DataPath
+	dropped, crowded, ejected, exhausted, waiting, used, limit, loopLatency *prometheus.Desc
 }
 
 func (c dataPathCollector) Describe(to chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{c.dropped, c.crowded, c.ejected, c.exhausted, c.waiting, c.used, c.limit,
-		c.rounds} {
+		c.loopLatency} {
 		to <- d
 	}
 }
@@ -68,7 +68,7 @@ func (c dataPathCollector) Collect(to chan<- prometheus.Metric) {
 			to <- prometheus.MustNewConstMetric(c.limit, prometheus.GaugeValue, float64(r.limit), r.name)
 		}
 	}
-	to <- roundsMetric(c.rounds, s.Rounds)
+	to <- loopLatencyMetric(c.loopLatency, s.Rounds)
 }
 
 // resource is something that connections take, and that there is a limit of, or none (0).
@@ -95,7 +95,7 @@ func (c dataPathCollector) resources(s *splice.Stats) []resource {
 	return all
 }
 
-func roundsMetric(desc *prometheus.Desc, r splice.Rounds) prometheus.Metric {
+func loopLatencyMetric(desc *prometheus.Desc, r splice.Rounds) prometheus.Metric {
 	below, n := map[float64]uint64{}, uint64(0)
 	for i, bound := range splice.RoundBounds() {
 		n += r.Counts[i]

@@ -25,7 +25,7 @@ type endpointCounts struct {
 	overtaken                  uint64
 	dialTime                   time.Duration // of those that worked
 	ejections                  uint64
-	answered                   uint64        // connections with a byte of the endpoint
+	withFirstByte              uint64        // connections with a byte of the endpoint
 	firstByteTime              time.Duration // of those, from the connect
 }
 
@@ -76,7 +76,7 @@ func (e endpointDescs) show(to chan<- prometheus.Metric, n *endpointCounts, labe
 		counter(e.dials, n.overtaken, record.Overtaken)
 	}
 	to <- prometheus.MustNewConstSummary(e.dialTime, n.dialled, n.dialTime.Seconds(), nil, labels...)
-	to <- prometheus.MustNewConstSummary(e.firstByte, n.answered, n.firstByteTime.Seconds(), nil, labels...)
+	to <- prometheus.MustNewConstSummary(e.firstByte, n.withFirstByte, n.firstByteTime.Seconds(), nil, labels...)
 }
 
 // observe counts a connection at each endpoint that it dialled.
@@ -124,7 +124,7 @@ func (e *endpointCounts) ended(r *record.Record) {
 	e.fromClient += uint64(max(0, r.BytesFromClient))
 	e.fromEndpoint += uint64(max(0, r.BytesFromEndpoint))
 	if wait, ok := firstByte(r); ok {
-		e.answered++
+		e.withFirstByte++
 		e.firstByteTime += wait
 	}
 }
@@ -141,6 +141,6 @@ func (e *endpointCounts) add(o *endpointCounts) {
 	e.overtaken += o.overtaken
 	e.dialTime += o.dialTime
 	e.ejections += o.ejections
-	e.answered += o.answered
+	e.withFirstByte += o.withFirstByte
 	e.firstByteTime += o.firstByteTime
 }

@@ -22,23 +22,23 @@ import (
 // where they apply, and those of connections. The metrics of client-go and of the process are in the registry that
 // every program with client-go has. Safe for concurrent use.
 type Metrics struct {
-	registry  *prometheus.Registry
-	families  []string
-	began     time.Time
-	sync      syncMetrics
-	flows     flowMetrics
-	policies  localPolicies
-	conns     connMetrics
-	kernel    kernelMetrics
-	waits     waitMetrics
-	accepts   *prometheus.CounterVec
-	refused   *prometheus.CounterVec
-	aside     prometheus.Gauge
-	unserved  prometheus.Gauge
-	changed   prometheus.Counter
-	inherited *prometheus.CounterVec
-	healthz   *prometheus.CounterVec
-	livez     *prometheus.CounterVec
+	registry    *prometheus.Registry
+	families    []string
+	began       time.Time
+	sync        syncMetrics
+	flows       flowMetrics
+	policies    localPolicies
+	conns       connMetrics
+	kernel      kernelMetrics
+	waits       waitMetrics
+	accepts     *prometheus.CounterVec
+	refused     *prometheus.CounterVec
+	quarantined prometheus.Gauge
+	unserved    prometheus.Gauge
+	changed     prometheus.Counter
+	inherited   *prometheus.CounterVec
+	healthz     *prometheus.CounterVec
+	livez       *prometheus.CounterVec
 }
 
 // NewMetrics returns metrics for a proxy of these IP families ("IPv4", "IPv6": the values of the label ip_family). A
@@ -52,7 +52,7 @@ func NewMetrics(limits Limits, families ...string) *Metrics {
 			"Connections that could not be accepted, by reason.", "reason"),
 		refused: counters("portald_service_ports_refused_total",
 			"Service ports that were set aside (quarantined), also again after a change, by reason.", "reason"),
-		aside: prometheus.NewGauge(prometheus.GaugeOpts{Name: "portald_service_ports_set_aside",
+		quarantined: prometheus.NewGauge(prometheus.GaugeOpts{Name: "portald_service_ports_set_aside",
 			Help: "Service ports that the host refuses and that are set aside (quarantined)."}),
 		unserved: prometheus.NewGauge(prometheus.GaugeOpts{Name: "portald_frontends_failed",
 			Help: "Frontends whose address or port portald cannot get on this host."}),
@@ -68,7 +68,7 @@ func NewMetrics(limits Limits, families ...string) *Metrics {
 	m.conns.init(limits)
 	m.kernel.init(limits)
 	m.waits.init(m.registry)
-	m.registry.MustRegister(m.accepts, m.refused, m.aside, m.unserved, m.changed, m.inherited, m.healthz, m.livez)
+	m.registry.MustRegister(m.accepts, m.refused, m.quarantined, m.unserved, m.changed, m.inherited, m.healthz, m.livez)
 	m.registry.MustRegister(m.policies.gauges, &m.kernel)
 	m.registry.MustRegister(buildInfo()...)
 	m.registry.MustRegister(m.sync.all()...)
@@ -93,11 +93,11 @@ func (m *Metrics) Handler() http.Handler {
 // AcceptError counts a connection that could not be accepted. The reason is from a closed set of words.
 func (m *Metrics) AcceptError(reason string) { m.accepts.WithLabelValues(reason).Inc() }
 
-// Refused counts a service port that was set aside. The reason is from a closed set of words.
+// Refused counts a service port that was put into quarantine. The reason is from a closed set of words.
 func (m *Metrics) Refused(reason string) { m.refused.WithLabelValues(reason).Inc() }
 
-// SetAside sets how many service ports are set aside.
-func (m *Metrics) SetAside(n int) { m.aside.Set(float64(n)) }
+// SetQuarantined sets how many service ports are in quarantine.
+func (m *Metrics) SetQuarantined(n int) { m.quarantined.Set(float64(n)) }
 
 // FrontendsFailed sets how many frontends the host does not give.
 func (m *Metrics) FrontendsFailed(n int) { m.unserved.Set(float64(n)) }

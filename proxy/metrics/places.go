@@ -17,27 +17,27 @@ const other = "other"
 // places are those of one limit. A namespace may hold at most placeShare times as many as are free, so that one that
 // takes all it can get has eight ninths, and others still get some: the rule of quota.Account.
 type places struct {
-	max, used int
-	held      map[string]int // by namespace
+	max, used   int
+	byNamespace map[string]int // by namespace
 }
 
 const placeShare = 8
 
-func newPlaces(most int) places { return places{max: most, held: map[string]int{}} }
+func newPlaces(most int) places { return places{max: most, byNamespace: map[string]int{}} }
 
 func (p *places) take(namespace string) bool {
-	if p.held[namespace]+1 > placeShare*(p.max-p.used-1) {
+	if p.byNamespace[namespace]+1 > placeShare*(p.max-p.used-1) {
 		return false
 	}
 	p.used++
-	p.held[namespace]++
+	p.byNamespace[namespace]++
 	return true
 }
 
 func (p *places) give(namespace string) {
 	p.used--
-	if p.held[namespace]--; p.held[namespace] == 0 {
-		delete(p.held, namespace)
+	if p.byNamespace[namespace]--; p.byNamespace[namespace] == 0 {
+		delete(p.byNamespace, namespace)
 	}
 }
 

@@ -57,11 +57,11 @@ func TestAccountShares(t *testing.T) {
 		fill(third)
 	}
 	fill(first)
-	x, y := one.held[Descriptors].Load(), two.held[Descriptors].Load()
+	x, y := one.used[Descriptors].Load(), two.used[Descriptors].Load()
 	if x < y*8/10 || y < x*8/10 {
 		t.Errorf("Services that both want all hold %d and %d", x, y)
 	}
-	if b, c := first.held[Descriptors].Load(), second.held[Descriptors].Load(); c < 1000 || b < 100 {
+	if b, c := first.used[Descriptors].Load(), second.used[Descriptors].Load(); c < 1000 || b < 100 {
 		t.Errorf("clients of one Service that both want all hold %d and %d", b, c)
 	}
 }
@@ -180,7 +180,7 @@ func TestAccountListeners(t *testing.T) {
 	for range n {
 		greedy.CloseListener()
 	}
-	if held := greedy.of.held[listeners].Load(); held != 0 {
+	if held := greedy.of.used[listeners].Load(); held != 0 {
 		t.Errorf("%d are still held", held)
 	}
 }
@@ -191,7 +191,7 @@ type late struct {
 	told []func()
 }
 
-func (l *late) Len() int64                        { return l.h.held[Sessions].Load() }
+func (l *late) Len() int64                        { return l.h.used[Sessions].Load() }
 func (l *late) Evict(done func())                 { l.told = append(l.told, done) }
 func (l *late) EvictOf(_ netip.Addr, done func()) { l.told = append(l.told, done) }
 

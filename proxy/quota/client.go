@@ -121,7 +121,7 @@ const HeavyClient = 16
 
 // IsHeavy tells whether its address has a large part of all sessions.
 func (c *Client) IsHeavy() bool {
-	return c.address.held[Sessions].Load() >= max(fewSessions, c.service.account.most[Sessions]/HeavyClient)
+	return c.address.used[Sessions].Load() >= max(fewSessions, c.service.account.most[Sessions]/HeavyClient)
 }
 
 // fewSessions is up to how many sessions a Service or socket has few.
@@ -137,13 +137,13 @@ func (c *Client) takeReserved(has int) bool {
 	if c.IsHeavy() {
 		most -= most / HeavyClient
 		from := a.withMostSessions(c.address)
-		if has >= fewSessions && from.keeps() <= 2*c.held[Sessions].Load() {
+		if has >= fewSessions && from.keeps() <= 2*c.used[Sessions].Load() {
 			return false
 		}
 		from.service.evictOf(from)
 	} else {
 		from := a.services.withMostSessions()
-		if from == nil || has >= fewSessions && from.keeps() <= 2*c.service.held[Sessions].Load() {
+		if from == nil || has >= fewSessions && from.keeps() <= 2*c.service.used[Sessions].Load() {
 			return false
 		}
 		from.evict()

@@ -78,7 +78,7 @@ func (s *Service) OpenListener() error {
 	}
 	s.charge(listeners, 1)
 	all := a.most[Descriptors]
-	if n := s.of.held[listeners].Load(); all > 0 && s.of.left(listeners, float64(all-a.used[Descriptors].Load())) < 0 {
+	if n := s.of.used[listeners].Load(); all > 0 && s.of.left(listeners, float64(all-a.used[Descriptors].Load())) < 0 {
 		s.CloseListener()
 		return &ShareError{ErrDescriptors, "the listeners of namespace " + s.name.Namespace, n - 1, all}
 	}

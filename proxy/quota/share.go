@@ -10,15 +10,15 @@ import (
 type share struct {
 	of    *share // nil: a part of everything
 	times float64
-	held  [resources]atomic.Int64
+	used  [resources]atomic.Int64
 	told  atomic.Int64 // sessions that it is to give up, and has not by now
 }
 
-// Held is how much of a resource it holds.
-func (s *share) Held(r Resource) int64 { return s.held[r].Load() }
+// Used returns how much of a resource it has taken.
+func (s *share) Used(r Resource) int64 { return s.used[r].Load() }
 
 // keeps is how many sessions are left once those are given up that it was told to.
-func (s *share) keeps() int64 { return s.held[Sessions].Load() - s.told.Load() }
+func (s *share) keeps() int64 { return s.used[Sessions].Load() - s.told.Load() }
 
 // tell notes that so many sockets are told to give up a session each. Each calls done when it has.
 func (s *share) tell(sockets int) (done func()) {
@@ -41,7 +41,7 @@ const ClientShare = 8
 // charge adds n, and to whatever it is a part of.
 func (s *share) charge(r Resource, n int64) {
 	for ; s != nil; s = s.of {
-		s.held[r].Add(n)
+		s.used[r].Add(n)
 	}
 }
 
@@ -50,14 +50,14 @@ func (s *share) left(r Resource, free float64) float64 {
 	if s.of != nil {
 		free = s.of.left(r, free)
 	}
-	return (s.times*free - float64(s.held[r].Load())) / (s.times + 1)
+	return (s.times*free - float64(s.used[r].Load())) / (s.times + 1)
 }
 
 // ShareError is what the account refuses, since somebody has as much as it may.
 type ShareError struct {
 	Of   error  // which resource: ErrDescriptors or ErrSessions
 	Who  string // such as "namespace shop"; empty: everything is taken
-	Held int64
+	Used int64
 	All  int64 // how much there is for everybody
 }
 
@@ -67,7 +67,7 @@ func (e *ShareError) Error() string {
 	if e.Who == "" {
 		return fmt.Sprintf("%v: all %d are taken", e.Of, e.All)
 	}
-	return fmt.Sprintf("%v: %s has %d of %d", e.Of, e.Who, e.Held, e.All)
+	return fmt.Sprintf("%v: %s has %d of %d", e.Of, e.Who, e.Used, e.All)
 }
 
 // refusal is why n more are not granted: it names the widest share that has no room for more.
@@ -89,7 +89,7 @@ func (c *Client) refusal(of error, r Resource, n int64) error {
 		{&c.share, "client %s of Service %s", []any{address, service}},
 	} {
 		if part.share != nil && part.share.left(r, free) < float64(n) {
-			e.Who, e.Held = fmt.Sprintf(part.who, part.names...), part.share.held[r].Load()-n
+			e.Who, e.Used = fmt.Sprintf(part.who, part.names...), part.share.used[r].Load()-n
 			break
 		}
 	}

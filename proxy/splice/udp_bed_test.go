@@ -267,8 +267,8 @@ func (b *udpBed) check() {
 			ofClients[session] = true
 			n++
 		}
-		if n != c.n || c.quota.Held(quota.Sessions) != int64(n) {
-			held := c.quota.Held(quota.Sessions)
+		if n != c.n || c.quota.Used(quota.Sessions) != int64(n) {
+			held := c.quota.Used(quota.Sessions)
 			b.t.Errorf("%s has %d sessions, %d are counted, and %d in the account", addr, n, c.n, held)
 		}
 		inClients += n
@@ -290,7 +290,7 @@ func (b *udpBed) check() {
 	for what, got := range map[string]int64{
 		"in lists of clients": int64(inClients), "counted by the socket": s.n.Load(),
 		"counted by the core": b.core.counts.sessions.Load(), "in the account": a.Used(quota.Sessions),
-		"of the Service": b.front.quota.Held(quota.Sessions),
+		"of the Service": b.front.quota.Used(quota.Sessions),
 		"registered":     int64(len(b.core.Registry.all(0))), "without a record": int64(b.opened - len(b.records)),
 	} {
 		if got != int64(n) {

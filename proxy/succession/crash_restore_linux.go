@@ -32,7 +32,7 @@ func (d recovery) begin(ctx context.Context) {
 	d.Log.Infof("The last portald died: the keeper holds its %d connections and %d listeners", len(left.conns),
 		len(listeners.Sockets))
 	d.State.add(listeners)
-	close(d.State.begun)
+	close(d.State.rulesAllowed)
 	d.Core.Moving().SkipIDs(left.newestID() + idGap)
 	select { // connections go on without Services too, if the API server does not answer
 	case <-d.Ready:
@@ -55,12 +55,12 @@ const remainsTime = 3 * time.Second
 // claim returns what the keeper holds of daemons that have died, nil if that is nothing, or cannot be claimed. Dead is
 // the Instance of one that is known to have died, or empty.
 func (d recovery) claim(dead string) (*remains, error) {
-	if d.Keeper == nil || d.Keeper.found == nil {
+	if d.Keeper == nil || d.Keeper.initial == nil {
 		return nil, nil
 	}
 	left := &remains{}
 	for {
-		r, of, err := d.Keeper.found.Claim(dead)
+		r, of, err := d.Keeper.initial.Claim(dead)
 		if err != nil {
 			d.Log.WithError(err).Warn("Cannot claim the connections of the last portald from the keeper: they " +
 				"are reset after a while")
@@ -116,7 +116,7 @@ func (d recovery) restore(left *remains, taken map[uint64]bool) (counts restored
 			left.giveAway(some)
 			for i, gone := range left.settled(some) {
 				if err == nil {
-					err = d.Keeper.found.Settled(i, gone.Slots, gone.Pipes)
+					err = d.Keeper.initial.Settled(i, gone.Slots, gone.Pipes)
 				}
 			}
 			return kept
@@ -124,7 +124,7 @@ func (d recovery) restore(left *remains, taken map[uint64]bool) (counts restored
 	}
 	restorer.Done()
 	if err == nil {
-		err = d.Keeper.found.AllSettled()
+		err = d.Keeper.initial.AllSettled()
 	}
 	for _, s := range left.sockets {
 		d.Keeper.SocketChanged(s.Name, s.Address) // it is to hold those that are open here alone
@@ -148,10 +148,10 @@ func (d recovery) giveRestored(all []*splice.Kept, before error) (kept bool, err
 		}
 	}()
 	if err = before; err == nil {
-		err = d.feed.flush(d.Keeper.found)
+		err = d.feed.flush(d.Keeper.initial)
 	}
 	if err == nil {
-		err = d.feed.keepConns(d.Keeper.found, all)
+		err = d.feed.keepConns(d.Keeper.initial, all)
 	}
 	return err == nil, unlessFull(err)
 }
@@ -166,8 +166,8 @@ func (c restored) String() string {
 
 // listeners are the sockets that listen, which are the receiver's. One that its daemon was closing when it died does
 // not, and nothing arrives there.
-func (r *remains) listeners() *handover.Estate {
-	e := &handover.Estate{}
+func (r *remains) listeners() *handover.Inheritance {
+	e := &handover.Inheritance{}
 	for n, at := range r.sockets {
 		if fd := r.files[n]; platform.Listens(fd) {
 			e.Sockets, e.Files = append(e.Sockets, at), append(e.Files, fd)

@@ -54,7 +54,7 @@ func newInherited() *Inherited {
 }
 
 // add takes what a predecessor has passed on, but for the lock of the node, which it returns.
-func (i *Inherited) add(e *handover.Estate) (lock *os.File) {
+func (i *Inherited) add(e *handover.Inheritance) (lock *os.File) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	for n, s := range e.Sockets {

@@ -20,8 +20,8 @@ func (d keeperFeed) keepAll(ctx context.Context) error {
 	if k == nil || !d.State.WhenServing(ctx) {
 		return nil
 	}
-	keeper := k.found
-	k.found = nil
+	keeper := k.initial
+	k.initial = nil
 	if keeper != nil {
 		d.Log.Info("Keeper connected: it holds listeners and connections in case this portald crashes")
 	}
@@ -31,7 +31,7 @@ func (d keeperFeed) keepAll(ctx context.Context) error {
 			if ctx.Err() != nil {
 				return nil
 			}
-			k.holds.Store(false)
+			k.upToDate.Store(false)
 			d.Core.Moving().Unkept()
 			d.Log.WithError(err).Warn("The keeper is gone: until there is one again, a crash closes open " +
 				"connections")
@@ -88,7 +88,7 @@ func (d keeperFeed) keepWith(ctx context.Context, keeper *handover.Keeping) erro
 		if err == nil {
 			err = keeper.Ping()
 		}
-		k.holds.Store(err == nil)
+		k.upToDate.Store(err == nil)
 		for next := false; !next && err == nil; {
 			select {
 			case <-ctx.Done():

@@ -15,21 +15,21 @@ import (
 	"github.com/portald/portald/proxy/succession/handover"
 )
 
-// keeping gives a keeper what is open, so that the next portald can go on with it if this one dies: see portald keep.
-// It implements epoll.Keeper.
+// Keeper gives a process portald keep the descriptors of what is open, so that the next portald can go on with it if
+// this one dies. It implements epoll.Keeper.
 type Keeper struct {
 	path string
 	own  handover.Identity
 
-	memory  *epoll.Memory
-	found   *handover.Keeping // at the start; nil: it is lost
-	gave    bool              // it has the memory, and all that has been kept
-	carries []string          // whose connections go on here that a keeper held: see handover.Hello
-	pipes   keptPipes
-	due     chan struct{} // holds one while there is something to tell
-	full    int           // looks in a row that found no room at the keeper
-	large   atomic.Uint64 // connections that were too large for it
-	holds   atomic.Bool   // a keeper is there, and got all that was open
+	memory   *epoll.Memory
+	initial  *handover.Keeping // the connection made at the start; nil: it is lost
+	gave     bool              // it has the memory, and all that has been kept
+	carries  []string          // whose connections go on here that a keeper held: see handover.Hello
+	pipes    keptPipes
+	due      chan struct{} // holds one while there is something to tell
+	full     int           // attempts in a row that found no room at the keeper
+	large    atomic.Uint64 // connections that were too large for it
+	upToDate atomic.Bool   // a keeper is there, and got all that was open
 
 	mu      sync.Mutex
 	pending pendingUpdates // guarded by mu
@@ -39,7 +39,7 @@ type Keeper struct {
 func FindKeeper(path string, own handover.Identity, m *metrics.Metrics, log logrus.FieldLogger) *Keeper {
 	ctx, cancel := context.WithTimeout(context.Background(), keeperTime)
 	defer cancel()
-	found, err := handover.FindKeeper(ctx, path, own, nil)
+	initial, err := handover.FindKeeper(ctx, path, own, nil)
 	if errors.Is(err, handover.ErrNone) {
 		return nil
 	}
@@ -52,9 +52,9 @@ func FindKeeper(path string, own handover.Identity, m *metrics.Metrics, log logr
 		return nil
 	}
 	k := &Keeper{
-		path: path, own: own, memory: memory, found: found, due: make(chan struct{}, 1), pending: newPendingUpdates(),
+		path: path, own: own, memory: memory, initial: initial, due: make(chan struct{}, 1), pending: newPendingUpdates(),
 	}
-	m.WatchKeeper(k.holds.Load, k.large.Load)
+	m.WatchKeeper(k.upToDate.Load, k.large.Load)
 	return k
 }
 
@@ -93,17 +93,17 @@ const (
 // Bye tells a keeper that was never used, once nothing runs any more, that this daemon ends in order. What was claimed
 // and is not settled it may give to the next one.
 func (k *Keeper) Bye() {
-	if k != nil && k.found != nil {
-		_ = k.found.Bye() // or it is gone
+	if k != nil && k.initial != nil {
+		_ = k.initial.Bye() // or it is gone
 	}
 }
 
 // lose closes the connection to the keeper that was there at the start. It is looked for again once this daemon serves.
 func (k *Keeper) lose() {
-	if k.found != nil {
-		k.found.Close()
+	if k.initial != nil {
+		k.initial.Close()
 	}
-	k.found = nil
+	k.initial = nil
 	k.end()
 }
 
@@ -116,12 +116,12 @@ func (k *Keeper) end() {
 
 // giveMemory gives the keeper that was there at the start the memory that tells what happens to connections.
 func (k *Keeper) giveMemory() error {
-	if k.found == nil {
+	if k.initial == nil {
 		return errNoKeeper
 	}
 	k.gave = true
 	k.pipes.begin()
-	return k.found.Keep(handover.Kept{Memory: true}, k.memory.File())
+	return k.initial.Keep(handover.Kept{Memory: true}, k.memory.File())
 }
 
 var errNoKeeper = errors.New("there is no keeper")
@@ -130,10 +130,10 @@ var errNoKeeper = errors.New("there is no keeper")
 // for a moment, and what they have in pipes.
 func (k *Keeper) restoredAtOnce() int {
 	const most, files = 64, 6
-	if k.found == nil {
+	if k.initial == nil {
 		return most
 	}
-	return max(1, min(most, k.found.Room()/files))
+	return max(1, min(most, k.initial.Room()/files))
 }
 
 // roomFor is how many connections the keeper has room for. It logs, once, that there has been none for a while: a

@@ -19,13 +19,13 @@ type Ownership struct {
 	once  sync.Once
 }
 
-// NewOwnership returns that of a dataplane.
+// NewOwnership wraps the dataplane of a daemon.
 func NewOwnership(of *proxy.Stopwatch, state *State) *Ownership {
 	return &Ownership{Stopwatch: of, state: state, lost: make(chan struct{})}
 }
 
-// holds calls change unless the node is another daemon's. Then it returns when ctx ends.
-func (o *Ownership) holds(ctx context.Context, change func() error) error {
+// ifOwner calls change unless another daemon owns the node. Then it returns when ctx ends.
+func (o *Ownership) ifOwner(ctx context.Context, change func() error) error {
 	if o.state.isOusted() {
 		o.once.Do(func() { close(o.lost) })
 		<-ctx.Done()
@@ -36,22 +36,22 @@ func (o *Ownership) holds(ctx context.Context, change func() error) error {
 
 // Sync implements proxy.Dataplane.
 func (o *Ownership) Sync(ctx context.Context, changes []service.Change) error {
-	return o.holds(ctx, func() error { return o.Stopwatch.Sync(ctx, changes) })
+	return o.ifOwner(ctx, func() error { return o.Stopwatch.Sync(ctx, changes) })
 }
 
 // Resync implements proxy.Dataplane.
 func (o *Ownership) Resync(ctx context.Context, ports []*service.Port) error {
-	return o.holds(ctx, func() error { return o.Stopwatch.Resync(ctx, ports) })
+	return o.ifOwner(ctx, func() error { return o.Stopwatch.Resync(ctx, ports) })
 }
 
 // Audit implements proxy.Dataplane.
 func (o *Ownership) Audit(ctx context.Context) error {
-	return o.holds(ctx, func() error { return o.Stopwatch.Audit(ctx) })
+	return o.ifOwner(ctx, func() error { return o.Stopwatch.Audit(ctx) })
 }
 
 // Sweep implements proxy.Sweeper.
 func (o *Ownership) Sweep(ctx context.Context) (next time.Time, err error) {
-	err = o.holds(ctx, func() error {
+	err = o.ifOwner(ctx, func() error {
 		next, err = o.Stopwatch.Sweep(ctx)
 		return err
 	})

@@ -32,7 +32,7 @@ func (d predecessor) storeForNext(ctx context.Context) bool {
 	case <-ctx.Done(): // a successor takes too long
 		return false
 	}
-	if d.State.hasBegun() {
+	if d.State.mayWriteRules() {
 		d.State.WhenServing(ctx) // what was taken is taken as a whole
 	}
 	if d.State.other.Load() {

@@ -13,10 +13,10 @@ import (
 type State struct {
 	Inherited *Inherited
 
-	socket string        // of the hand-over; empty: there is none
-	begun  chan struct{} // closed: rules may be written
-	serves chan struct{} // closed: this daemon serves the node, alone
-	other  atomic.Bool   // another daemon does, or may: rules are not this one's to remove
+	socket       string        // of the hand-over; empty: there is none
+	rulesAllowed chan struct{} // closed: rules may be written
+	serves       chan struct{} // closed: this daemon serves the node, alone
+	other        atomic.Bool   // another daemon does, or may: rules are not this one's to remove
 
 	has      atomic.Bool // something was passed on: rules may stand too
 	replaces atomic.Bool // a predecessor still listens at the admin socket
@@ -33,7 +33,7 @@ type State struct {
 // NewState returns the State of a daemon that hands over at that socket, before it knows of any other.
 func NewState(socket string) *State {
 	s := &State{
-		Inherited: newInherited(), socket: socket, begun: make(chan struct{}), serves: make(chan struct{}),
+		Inherited: newInherited(), socket: socket, rulesAllowed: make(chan struct{}), serves: make(chan struct{}),
 		handing: make(chan struct{}, 1),
 	}
 	s.other.Store(true) // until this daemon knows better
@@ -41,7 +41,7 @@ func NewState(socket string) *State {
 }
 
 // add takes what a predecessor has passed on.
-func (s *State) add(e *handover.Estate) {
+func (s *State) add(e *handover.Inheritance) {
 	s.has.Store(true)
 	if lock := s.Inherited.add(e); lock != nil {
 		s.locked(lock)
@@ -54,8 +54,8 @@ func (s *State) TakeTurn() { s.handing <- struct{}{} }
 // EndTurn ends that.
 func (s *State) EndTurn() { <-s.handing }
 
-// Begun is closed once rules may be written: there is no predecessor, or this daemon has what that listened at.
-func (s *State) Begun() <-chan struct{} { return s.begun }
+// RulesAllowed is closed once rules may be written: there is no predecessor, or this daemon has its listeners.
+func (s *State) RulesAllowed() <-chan struct{} { return s.rulesAllowed }
 
 // OtherServes tells whether another daemon serves the node, or may: rules are not this one's to remove.
 func (s *State) OtherServes() bool { return s.other.Load() }
@@ -89,14 +89,14 @@ func (s *State) AnotherHasLock() bool { return s.socket != "" && lockHeld(s.sock
 
 // Begin is called where there is no predecessor.
 func (s *State) Begin() {
-	close(s.begun)
+	close(s.rulesAllowed)
 	s.serve()
 }
 
-// hasBegun tells whether this daemon has what its predecessor listened at, or there is no predecessor.
-func (s *State) hasBegun() bool {
+// mayWriteRules tells whether this daemon has the listeners of its predecessor, or there is no predecessor.
+func (s *State) mayWriteRules() bool {
 	select {
-	case <-s.begun:
+	case <-s.rulesAllowed:
 		return true
 	default:
 		return false

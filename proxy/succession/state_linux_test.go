@@ -25,7 +25,7 @@ func inheritsCart(t *testing.T, family int, at netip.AddrPort) (s *State, cart, 
 	another = service.PortName{Name: "a", Protocol: inet.UDP}
 	s = NewState("")
 	front := handover.Socket{Kind: handover.Front, Name: cart, Address: at}
-	s.add(&handover.Estate{Sockets: []handover.Socket{front}, Files: []int{socket}})
+	s.add(&handover.Inheritance{Sockets: []handover.Socket{front}, Files: []int{socket}})
 	return s, cart, another
 }
 

@@ -96,7 +96,7 @@ func (d successor) isAlone(ctx context.Context, path string, began time.Time, ca
 	case !errors.Is(err, handover.ErrHeld):
 		d.Log.WithError(err).Warn("Cannot check for another portald: starting anyway")
 	case time.Since(began) < silenceTime:
-		_ = backoff.Sleep(ctx, lookAgain)
+		_ = backoff.Sleep(ctx, lockPoll)
 		return false, nil
 	default:
 		if err := d.oust(path); err != nil { // it may serve, and not be able to listen for the same reason
@@ -121,10 +121,10 @@ func (d successor) oust(path string) error {
 }
 
 // silenceTime is how long another daemon may have the lock of the node and not answer: it is starting, or cleans up at
-// its end. lookAgain is how often it is asked.
+// its end. lockPoll is the time between two attempts.
 const (
 	silenceTime = 15 * time.Second
-	lookAgain   = 20 * time.Millisecond
+	lockPoll    = 20 * time.Millisecond
 )
 
 // takeOverFrom takes the place of a predecessor. Again: it has refused, or ended, and nothing is changed.
@@ -141,7 +141,7 @@ func (d successor) takeOverFrom(ctx context.Context, p *handover.Predecessor) (a
 	d.State.add(estate)
 	d.Core.Moving().SkipIDs(estate.LastID + idGap)
 	stop := p.Working()
-	close(d.State.begun)
+	close(d.State.rulesAllowed)
 	select {
 	case <-ctx.Done():
 	case <-d.Ready:

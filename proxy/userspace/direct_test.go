@@ -164,7 +164,7 @@ func TestDirectAgain(t *testing.T) {
 // A connection and the address that it came by outlive its frontend.
 func TestDirectConnectionOutlivesFrontend(t *testing.T) {
 	o, plane := newOpener(t)
-	at, held := freePort(t), make(chan struct{})
+	at, occupied := freePort(t), make(chan struct{})
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -175,7 +175,7 @@ func TestDirectConnectionOutlivesFrontend(t *testing.T) {
 		if err != nil {
 			return
 		}
-		<-held
+		<-occupied
 		io.WriteString(c, "hello")
 		c.Close()
 	}()
@@ -192,7 +192,7 @@ func TestDirectConnectionOutlivesFrontend(t *testing.T) {
 	if _, carried := o.carrier.Carried()[at.Addr()]; !carried {
 		t.Errorf("carried: %v", o.carrier.Carried())
 	}
-	close(held)
+	close(occupied)
 	if said, err := io.ReadAll(c); string(said) != "hello" {
 		t.Errorf("the client hears %q, %v", said, err)
 	}

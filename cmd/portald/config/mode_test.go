@@ -17,7 +17,7 @@ func TestModes(t *testing.T) {
 	userspace, kernel := service.ModeUserspace, service.ModeKernel
 	for _, c := range []struct {
 		mode, writer           string // as they are said
-		way                    service.Mode
+		wantServices           service.Mode
 		wantMode, wantedWriter string
 		nodePorts              NodePortAddresses
 	}{
@@ -40,7 +40,7 @@ func TestModes(t *testing.T) {
 		for _, args := range [][]string{flags, {"--config=" + inFile(t, file)}} {
 			got, warnings, err := complete(t, args...)
 			check(t, err)
-			if got.Mode != c.way || got.ProxyMode != c.wantMode || got.Writer != c.wantedWriter ||
+			if got.Mode != c.wantServices || got.ProxyMode != c.wantMode || got.Writer != c.wantedWriter ||
 				diff(got.NodePorts, c.nodePorts) != "" {
 				t.Errorf("%q: %v %v %v %+v, want %+v", args, got.Mode, got.ProxyMode, got.Writer, got.NodePorts, c)
 			}

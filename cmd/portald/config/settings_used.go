@@ -156,19 +156,19 @@ func connectionSettings() []setting {
 
 func periodSettings() []setting {
 	const (
-		look  = "`TIME` between checks of the host's rules for changes by other programs"
-		write = "minimum `TIME` between two writes of rules (kube-proxy: "
-		least = write + "1s); changes in between are applied together"
-		ipvs  = "; in mode ipvs"
-		nft   = "; in mode nftables"
+		auditPeriod = "`TIME` between checks of the host's rules for changes by other programs"
+		write       = "minimum `TIME` between two writes of rules (kube-proxy: "
+		least       = write + "1s); changes in between are applied together"
+		ipvs        = "; in mode ipvs"
+		nft         = "; in mode nftables"
 	)
 	return []setting{
-		{kubeProxy, "iptables.syncPeriod", "iptables-sync-period", atStart, aboveZero, look},
+		{kubeProxy, "iptables.syncPeriod", "iptables-sync-period", atStart, aboveZero, auditPeriod},
 		{kubeProxy, "iptables.minSyncPeriod", "iptables-min-sync-period", atStart, notNegative, least},
-		{kubeProxy, "ipvs.syncPeriod", "ipvs-sync-period", atStart, aboveZero, look + ipvs},
+		{kubeProxy, "ipvs.syncPeriod", "ipvs-sync-period", atStart, aboveZero, auditPeriod + ipvs},
 		{kubeProxy, "ipvs.minSyncPeriod", "ipvs-min-sync-period", atStart, notNegative,
 			write + "1s, with a file none); changes in between are applied together" + ipvs},
-		{kubeProxy, "nftables.syncPeriod", "", atStart, aboveZero, look + nft},
+		{kubeProxy, "nftables.syncPeriod", "", atStart, aboveZero, auditPeriod + nft},
 		{kubeProxy, "nftables.minSyncPeriod", "", atStart, notNegative, least + nft},
 	}
 }

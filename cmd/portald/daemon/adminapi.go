@@ -15,13 +15,14 @@ func newAdminAPI(
 	started, rules, path := time.Now(), r.rules, r.path
 	cfg, log := rules.cfg, rules.log
 	inventory := &answers.Inventory{
-		Store: src.store, Mode: cfg.Mode, Held: r.dataplane.Held, Listeners: path.listeners, Totals: to.metrics.Totals,
+		Store: src.store, Mode: cfg.Mode, PortalAt: r.dataplane.PortalAt,
+		Listeners: path.listeners, Totals: to.metrics.Totals,
 		OpenBytes: path.core.OpenBytes, Problems: problems, Log: log,
 	}
 	explainer := answers.NewExplainer(answers.Facts{
 		Config: cfg, Settings: r.settings, Host: rules.host, NodePorts: rules.nodePorts, Writer: rules.writer,
 		Cache: src.cache, Core: path.core, Records: to.stream, Inventory: inventory,
-		Loop: r.questions, Dataplane: r.dataplane, Stopwatch: r.stopwatch, ListFlows: listFlows(true),
+		Loop: r.calls, Dataplane: r.dataplane, Stopwatch: r.stopwatch, ListFlows: listFlows(true),
 	})
 	info := func() adminsocket.Info {
 		return adminsocket.Info{

@@ -39,10 +39,10 @@ func TestAdminSocketIsBounded(t *testing.T) {
 		}
 	}()
 	client := adminsocket.NewClient(cfg.AdminSocket)
-	asked := func() error { _, err := client.Info(t.Context()); return err }
-	for begin := time.Now(); asked() != nil; time.Sleep(time.Millisecond) {
+	reach := func() error { _, err := client.Info(t.Context()); return err }
+	for begin := time.Now(); reach() != nil; time.Sleep(time.Millisecond) {
 		if time.Since(begin) > 10*time.Second {
-			t.Fatal(asked())
+			t.Fatal(reach())
 		}
 	}
 	open := func(first string) net.Conn {
@@ -57,7 +57,7 @@ func TestAdminSocketIsBounded(t *testing.T) {
 	for i := range 300 {
 		open([]string{"", "GET /v1/in", "POST /v1/cut HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n"}[i%3])
 		if i%50 == 0 {
-			if err := asked(); err != nil {
+			if err := reach(); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -72,7 +72,7 @@ func TestAdminSocketIsBounded(t *testing.T) {
 	if answer, err := io.ReadAll(slow); err != nil || strings.Contains(string(answer), "200") {
 		t.Errorf("a slow header: %.60s, %v", answer, err)
 	}
-	if err := asked(); err != nil {
+	if err := reach(); err != nil {
 		t.Error(err)
 	}
 }

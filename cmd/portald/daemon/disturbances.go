@@ -49,29 +49,29 @@ func (d *disturbances) listen(ctx context.Context) error {
 const watchTime = 10 * time.Minute
 
 // damaged implements proxy.Watcher.Damaged.
-func (d *disturbances) damaged(found proxy.Damage) {
+func (d *disturbances) damaged(damage proxy.Damage) {
 	d.health.Damaged()
 	d.metrics.RulesChanged()
 	who := strings.Join(d.culprits(), ", ")
 	d.writer.Watch(watchTime)
 	d.mu.Lock()
 	d.seen.Times++
-	d.seen.Last, d.seen.Found, d.seen.Missing = time.Now(), found.Found.Error(), true
+	d.seen.Last, d.seen.Found, d.seen.Missing = time.Now(), damage.Err.Error(), true
 	d.mu.Unlock()
 
 	text := "The host's rules were changed by others"
-	if found.Times > 1 {
-		text += fmt.Sprintf(", the %d. time without quiet", found.Times)
+	if damage.Times > 1 {
+		text += fmt.Sprintf(", the %d. time without quiet", damage.Times)
 	}
-	if text += ": applying everything again"; found.Wait > 0 {
-		text += fmt.Sprintf(" in %s: portald does not fight with another program", found.Wait.Round(100*time.Millisecond))
+	if text += ": applying everything again"; damage.Wait > 0 {
+		text += fmt.Sprintf(" in %s: portald does not fight with another program", damage.Wait.Round(100*time.Millisecond))
 	}
-	entry := d.log.WithError(found.Found)
+	entry := d.log.WithError(damage.Err)
 	if who != "" {
 		entry, text = entry.WithField("by", who), text+"; seen: "+who
 	}
 	entry.Warn(text)
-	d.events.NodeWarning("RulesChanged", "ApplyRules", text+": "+found.Found.Error())
+	d.events.NodeWarning("RulesChanged", "ApplyRules", text+": "+damage.Err.Error())
 }
 
 // culprits names whom the writer saw, the last one first.

@@ -44,35 +44,35 @@ func keepFlows(ctx context.Context, core *splice.Core, log logrus.FieldLogger) e
 		sessions: core.AllSessions, timeout: platform.FlowTimeout, prolong: prolonger.Prolong, log: log,
 	}
 	for ctx.Err() == nil {
-		_ = backoff.Sleep(ctx, f.look(time.Now()))
+		_ = backoff.Sleep(ctx, f.prolongDue(time.Now()))
 	}
 	return nil
 }
 
-// How often sessions are looked at, at most and at least; between that thrice in the shortest time for which the kernel
-// knows a flow.
+// Bounds of the time between two checks of all sessions. Between them it is a third of the shortest time for which the
+// kernel keeps a flow.
 const (
-	shortestLook = 200 * time.Millisecond
-	longestLook  = 10 * time.Second
+	minPeriod = 200 * time.Millisecond
+	maxPeriod = 10 * time.Second
 )
 
 // flowMargin is for how much longer the kernel knows a flow than its session lives.
 const flowMargin = 2 * time.Second
 
-// look prolongs the flows that the kernel would forget before the next look, of sessions that live longer: those that
-// wait for an answer, and others where somebody has asked for more than the default. None is prolonged for longer than
-// the kernel keeps any, so that sessions which end before their time do not fill its table. It returns when to look
-// again.
-func (f *flowLife) look(now time.Time) (next time.Duration) {
+// prolongDue prolongs the flows that the kernel would forget before the next call, of sessions that live longer: those
+// that wait for an answer, and others where somebody has asked for more than the default. None is prolonged for longer
+// than the kernel keeps any, so that sessions which end before their time do not fill its table. It returns when to
+// call it again.
+func (f *flowLife) prolongDue(now time.Time) (next time.Duration) {
 	knows, err := f.timeout("udp_timeout") // of a flow that has lived for less than two seconds, or has no answer
 	most := knows
 	if stream, failed := f.timeout("udp_timeout_stream"); failed == nil && err == nil {
 		knows, most = min(knows, stream), max(knows, stream)
 	}
 	if err != nil {
-		return longestLook
+		return maxPeriod
 	}
-	next = min(max(knows/3, shortestLook), longestLook)
+	next = min(max(knows/3, minPeriod), maxPeriod)
 	before := f.known
 	f.known = map[uint64]prolonged{}
 	for l := range f.sessions() {

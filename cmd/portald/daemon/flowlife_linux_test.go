@@ -26,7 +26,7 @@ func TestFlowLife(t *testing.T) {
 	for i := range all {
 		all[i].Client = netip.AddrPortFrom(netip.MustParseAddr("192.0.2.1"), uint16(all[i].ID))
 	}
-	var asked []uint16
+	var prolonged []uint16
 	var by time.Duration
 	var fault error
 	log, said := test.NewNullLogger()
@@ -42,7 +42,7 @@ func TestFlowLife(t *testing.T) {
 			return map[string]time.Duration{"udp_timeout": 30 * time.Second, "udp_timeout_stream": 2 * time.Minute}[kind], nil
 		},
 		prolong: func(client, _ netip.AddrPort, d time.Duration) error {
-			asked, by = append(asked, client.Port()), d
+			prolonged, by = append(prolonged, client.Port()), d
 			return fault
 		},
 		log: log,
@@ -54,20 +54,20 @@ func TestFlowLife(t *testing.T) {
 		{0, nil}, {11 * time.Second, []uint16{1, 3, 6}}, {21 * time.Second, nil}, {115 * time.Second, []uint16{1, 3}},
 		{9*time.Minute + 55*time.Second, []uint16{1, 3}}, {11*time.Minute + 40*time.Second, []uint16{3}},
 	} {
-		asked = nil
-		if next := f.look(start.Add(step.after)); next != 10*time.Second {
+		prolonged = nil
+		if next := f.prolongDue(start.Add(step.after)); next != 10*time.Second {
 			t.Errorf("the next look is after %s", next)
 		}
-		if !slices.Equal(asked, step.want) {
-			t.Errorf("after %s: %v, want %v", step.after, asked, step.want)
+		if !slices.Equal(prolonged, step.want) {
+			t.Errorf("after %s: %v, want %v", step.after, prolonged, step.want)
 		}
 	}
-	all, asked, fault = all[:1], nil, errors.New("not permitted")
+	all, prolonged, fault = all[:1], nil, errors.New("not permitted")
 	all[0].LastMoved = start.Add(6 * time.Minute)
 	for range 2 {
-		f.look(start.Add(6*time.Minute + 15*time.Second))
+		f.prolongDue(start.Add(6*time.Minute + 15*time.Second))
 	}
-	if !slices.Equal(asked, []uint16{1}) || by != 2*time.Minute || len(said.Entries) != 1 {
-		t.Errorf("after a datagram: %v by %s, said %v", asked, by, said.Entries)
+	if !slices.Equal(prolonged, []uint16{1}) || by != 2*time.Minute || len(said.Entries) != 1 {
+		t.Errorf("after a datagram: %v by %s, said %v", prolonged, by, said.Entries)
 	}
 }

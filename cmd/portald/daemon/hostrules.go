@@ -57,7 +57,7 @@ func newHostRules(
 		NodePorts: r.nodePorts.Within(), NodeAddresses: own, LocalDetector: h.Detector.Rules(), Log: log,
 		Failed:        func(family inet.Family, partial bool) { r.countFailure(metrics, family, partial) },
 		CleanupFailed: func(f inet.Family) { metrics.NFTablesCleanupFailed(f.String()) },
-		Held:          func(f inet.Family, table string, rules int) { metrics.Rules(f.String(), table, rules) },
+		RuleCount:     func(f inet.Family, table string, rules int) { metrics.Rules(f.String(), table, rules) },
 		Wrote:         func(f inet.Family, table string, rules int) { metrics.RulesLast(f.String(), table, rules) },
 		Listeners:     r.direct,
 		FailedPortal:  r.direct.Failed,

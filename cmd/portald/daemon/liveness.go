@@ -15,8 +15,8 @@ import (
 // How long something may take before /livez fails: a round of an event loop takes microseconds, and rules of ten
 // thousand Services take seconds, at most a minute where others hold the lock of iptables.
 const (
-	maxLoopRound = time.Minute
-	maxSync      = 5 * time.Minute
+	maxLoopLatency = time.Minute
+	maxSync        = 5 * time.Minute
 )
 
 // liveness tells whether anything hangs.
@@ -31,7 +31,7 @@ type liveness struct {
 // refuses are no reason: the next process would be refused as well.
 func (l *liveness) check() error {
 	var err error
-	if t := l.core.Silent(); t > maxLoopRound {
+	if t := l.core.Silent(); t > maxLoopLatency {
 		err = fmt.Errorf("an event loop has not completed a round for %s", t.Round(time.Second))
 	}
 	if t := l.stopwatch.Running(); t > maxSync {

@@ -96,11 +96,11 @@ func prepareHost(cfg *config.Config, events *watch.Recorder, log logrus.FieldLog
 
 // checkFlowTimeouts warns if the kernel forgets what belongs to an open connection: see flowLife for sessions.
 func checkFlowTimeouts(p *service.Policy, flowTimeout timeoutOf, log logrus.FieldLogger) {
-	asks := splice.KeepaliveFor(p.DeadPeer).Idle
-	if kernel, err := flowTimeout("tcp_timeout_established"); err == nil && asks >= kernel {
+	firstProbe := splice.KeepaliveFor(p.DeadPeer).Idle
+	if kernel, err := flowTimeout("tcp_timeout_established"); err == nil && firstProbe >= kernel {
 		log.Warnf("deadPeerTimeout %s: an idle TCP connection is asked for a sign of life after %s, and the kernel "+
 			"forgets it after %s (net.netfilter.nf_conntrack_tcp_timeout_established): what comes later is lost; set "+
-			"conntrack.tcpEstablishedTimeout to more", p.DeadPeer, asks, kernel)
+			"conntrack.tcpEstablishedTimeout to more", p.DeadPeer, firstProbe, kernel)
 	}
 }
 

@@ -32,7 +32,7 @@ type reconciler struct {
 	kernel    *kernel.Carrier // nil: the kernel carries no Service here
 	stopwatch *proxy.Stopwatch
 	owned     *succession.Ownership
-	questions proxy.Questions
+	calls     proxy.Calls
 	cut       <-chan struct{} // Life.Cut
 	state     *succession.State
 	ending    chan struct{} // closed when the loop is to end
@@ -49,7 +49,7 @@ func newReconciler(
 	cfg, h, state := rules.cfg, rules.host, rules.state
 	r := &reconciler{
 		log: rules.log, settings: rules.settings, rules: rules, path: path, resyncs: report.resyncs,
-		questions: make(proxy.Questions), state: state, cut: cut, ending: make(chan struct{}),
+		calls: make(proxy.Calls), state: state, cut: cut, ending: make(chan struct{}),
 		disturbances: report.disturbances,
 	}
 	options := dataplane.Options{
@@ -57,7 +57,7 @@ func newReconciler(
 		Own: h.Addresses.Contains, Closed: report.metrics.Forget, Contested: report.contested, Serving: r.serving,
 		Inherits: func() bool { return state.HasRules() && !r.resyncs.isReady() }, Adopted: report.adopted,
 		Rewritten: report.rewritten,
-		Refused:   report.refused, Quarantined: report.metrics.SetAside, Warn: report.flowsNotSeen,
+		Refused:   report.refused, Quarantined: report.metrics.SetQuarantined, Warn: report.flowsNotSeen,
 	}
 	if !writers.Direct(cfg) { // else the kernel neither carries Services nor translates flows
 		r.kernel = kernel.New(kernel.Options{
@@ -77,11 +77,11 @@ func newReconciler(
 	loop := &proxy.Loop{
 		Store: src.store, Dataplane: r.owned, Sweeper: r.owned, Log: rules.log,
 		Watcher: proxy.Watcher{Queued: report.queued, Synced: report.synced, Damaged: report.disturbances.damaged},
-		Again:   r.resyncs.requests, Due: r.dataplane.Due(), Questions: r.questions,
+		Again:   r.resyncs.requests, Due: r.dataplane.Due(), Calls: r.calls,
 		MinSync: cfg.MinSync, AuditPeriod: cfg.SyncPeriod, SignPeriod: signPeriod,
 	}
 	r.Stage = parts.NewStage(
-		func(ctx context.Context) error { return loop.Run(ctx, both(ctx, src.synced, state.Begun())) },
+		func(ctx context.Context) error { return loop.Run(ctx, both(ctx, src.synced, state.RulesAllowed())) },
 		func(ctx context.Context) error { return r.removeLeftovers(ctx, cfg) },
 		r.disturbances.listen,
 		func(ctx context.Context) error { return r.followAddresses(ctx, h.Addresses.Changed(), src.store) },
@@ -113,7 +113,7 @@ func (r *reconciler) followAddresses(ctx context.Context, changed <-chan struct{
 			continue
 		}
 		var others []service.PortName
-		if r.questions.Ask(ctx, func() { others = r.kernel.Readmit() }) == nil {
+		if r.calls.Do(ctx, func() { others = r.kernel.Readmit() }) == nil {
 			store.Touch(others...)
 		}
 	}
@@ -179,9 +179,9 @@ func (r *reconciler) freeze(ctx context.Context) (thaw func(), err error) {
 	frozen, released := make(chan struct{}), make(chan struct{})
 	wait, give := context.WithTimeout(ctx, freezeTime)
 	defer give()
-	asked := make(chan error, 1)
+	ended := make(chan error, 1)
 	go func() {
-		asked <- r.questions.Ask(wait, func() {
+		ended <- r.calls.Do(wait, func() {
 			close(frozen)
 			select {
 			case <-released:
@@ -192,7 +192,7 @@ func (r *reconciler) freeze(ctx context.Context) (thaw func(), err error) {
 	select {
 	case <-frozen:
 		return func() { close(released) }, nil
-	case err := <-asked:
+	case err := <-ended:
 		return nil, fmt.Errorf("stop the reconcile loop: %w", err)
 	}
 }

@@ -59,7 +59,7 @@ func (r *reporter) adopted(err error) {
 
 // rewritten implements dataplane.Options.Rewritten.
 func (r *reporter) rewritten(err error) {
-	r.disturbances.damaged(proxy.Damage{Found: err, Times: 1})
+	r.disturbances.damaged(proxy.Damage{Err: err, Times: 1})
 	r.disturbances.repaired()
 }
 

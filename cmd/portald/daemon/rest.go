@@ -11,11 +11,11 @@ import (
 	"github.com/portald/portald/proxy/succession"
 )
 
-// How often a daemon that was succeeded looks for the one that serves the node, and how often in a row it finds none
-// before it takes it for gone.
+// How often a daemon that was succeeded checks whether another one serves the node, and after how many checks in a row
+// without one it takes that for gone.
 const (
-	lookEvery = time.Second
-	missedFor = 5
+	pollPeriod = time.Second
+	missedFor  = 5
 )
 
 // rest waits until a daemon is told to end that was succeeded in a pod: the kubelet would start its container again.
@@ -26,7 +26,7 @@ func rest(told context.Context, state *succession.State, log logrus.FieldLogger)
 	}
 	log.Info("Hand-over done: idle until the pod is deleted")
 	for missed := 0; missed < missedFor; {
-		if backoff.Sleep(told, lookEvery) != nil {
+		if backoff.Sleep(told, pollPeriod) != nil {
 			return
 		}
 		if missed++; state.AnotherAnswers() || state.AnotherHasLock() {

@@ -31,8 +31,8 @@ func newShortages(log logrus.FieldLogger, metrics *metrics.Metrics) *shortages {
 
 // report implements splice.Options.Warn. It never blocks.
 func (s *shortages) report(err error) {
-	var crowded *splice.PortsError
-	if !errors.Is(err, splice.ErrTransparent) && !errors.As(err, &crowded) {
+	var portsInUse *splice.PortsError
+	if !errors.Is(err, splice.ErrTransparent) && !errors.As(err, &portsInUse) {
 		s.metrics.AcceptError(shortageLabel(err))
 	}
 	select {
@@ -57,11 +57,11 @@ func (s *shortages) run(ctx context.Context) error {
 
 func (s *shortages) warn(err error) {
 	log := s.log.WithError(err)
-	var crowded *splice.PortsError
+	var portsInUse *splice.PortsError
 	switch {
 	case errors.Is(err, splice.ErrTransparent):
 		log.Warn("Endpoints see this node's address instead of the client's")
-	case errors.As(err, &crowded):
+	case errors.As(err, &portsInUse):
 		log.Warn("Local ports towards an endpoint are running out: new connections to it may soon fail. Add endpoints, or " +
 			"enable TCP timestamps there so that ports can be reused sooner; see portald_crowded_dials_total")
 	default:

@@ -140,7 +140,7 @@ func (b *bed) golden(name, line string) {
 // newRoot is portald with these commands alone.
 func newRoot() *cobra.Command {
 	root := &cobra.Command{Use: "portald", SilenceErrors: true, SilenceUsage: true}
-	for _, group := range []string{GroupLook, GroupChange} {
+	for _, group := range []string{GroupReadOnly, GroupChange} {
 		root.AddGroup(&cobra.Group{ID: group})
 	}
 	root.AddCommand(Commands()...)

@@ -39,7 +39,7 @@ Exit code 4: no open connection has one of the ids, or nothing matches; the othe
 	dial := AddSocket(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		c := cutter{client: dial.Client(), in: cmd.InOrStdin(), out: cmd.OutOrStdout(), yes: *yes,
-			asks: terminal(cmd.InOrStdin()) != nil}
+			interactive: terminal(cmd.InOrStdin()) != nil}
 		defer c.client.Close()
 		switch {
 		case len(args) > 0 && chosen.any():
@@ -56,11 +56,11 @@ Exit code 4: no open connection has one of the ids, or nothing matches; the othe
 
 // cutter cuts connections.
 type cutter struct {
-	client *adminsocket.Client
-	in     io.Reader
-	out    io.Writer
-	asks   bool // in is a terminal
-	yes    bool
+	client      *adminsocket.Client
+	in          io.Reader
+	out         io.Writer
+	interactive bool // in is a terminal
+	yes         bool
 }
 
 // named cuts the connections of these ids.
@@ -104,7 +104,7 @@ func (c *cutter) confirm(rows []adminsocket.Connection) (bool, error) {
 	if c.yes {
 		return true, nil
 	}
-	if !c.asks {
+	if !c.interactive {
 		return false, usage("cut: %d connections match; --yes cuts them", len(rows))
 	}
 	t := newTable(connColumns(time.Now()), false)

@@ -106,8 +106,9 @@ func doctorSource(client *adminsocket.Client) doctor.Source {
 // modeKernel is the mode of service ports that the kernel carries.
 const modeKernel = "kernel"
 
-// mostAsked bounds the service ports of the kernel whose endpoints are asked for: a few show what packets to them meet.
-const mostAsked = 20
+// maxQueriedPorts bounds the service ports of kernel mode whose endpoints are queried: a few show which rules their
+// packets meet.
+const maxQueriedPorts = 20
 
 func servicesForDoctor(
 	ctx context.Context, client *adminsocket.Client, served []adminsocket.Service,
@@ -115,7 +116,7 @@ func servicesForDoctor(
 	query := adminsocket.EndpointQuery{States: []string{"used"}}
 	for _, s := range served {
 		all = append(all, serviceForDoctor(s))
-		if s.Mode == modeKernel && len(query.Services) < mostAsked {
+		if s.Mode == modeKernel && len(query.Services) < maxQueriedPorts {
 			query.Services = append(query.Services, s.Name)
 		}
 	}

@@ -30,22 +30,22 @@ this node has the endpoint. Exit code 1: portald refuses the drain for a Service
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: completeOne(completeDrainable()),
 	}
-	asked := adminsocket.Drain{}
+	request := adminsocket.Drain{}
 	f := cmd.Flags()
-	f.StringVar(&asked.Service, "service", "", "only of this Service, `[NAMESPACE/]NAME[:PORT]`; default: of all")
+	f.StringVar(&request.Service, "service", "", "only of this Service, `[NAMESPACE/]NAME[:PORT]`; default: of all")
 	undo := f.Bool("undo", false, "use the endpoint again")
-	f.BoolVar(&asked.Force, "force", false, "also if it is the last usable endpoint")
+	f.BoolVar(&request.Force, "force", false, "also if it is the last usable endpoint")
 	complete(cmd, "service", completeServices())
 	dial := AddSocket(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		asked.Endpoint = args[0]
+		request.Endpoint = args[0]
 		client := dial.Client()
 		defer client.Close()
 		change, done := client.Drain, "drained"
 		if *undo {
 			change, done = client.Undrain, "not drained any more"
 		}
-		answer, err := change(cmd.Context(), asked)
+		answer, err := change(cmd.Context(), request)
 		if err != nil {
 			return Failed(cmd.Context(), err)
 		}

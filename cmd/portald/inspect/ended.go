@@ -20,8 +20,8 @@ func (s *selection) ended(
 		return nil, err
 	}
 	rows := []adminsocket.Connection{}
-	asked := adminsocket.RecordQuery{Filter: *filter, Last: everything}
-	err = client.Records(ctx, asked, func(l *connlog.Line) error {
+	records := adminsocket.RecordQuery{Filter: *filter, Last: everything}
+	err = client.Records(ctx, records, func(l *connlog.Line) error {
 		rows = append(rows, endedConnection(l))
 		return nil
 	}, func(adminsocket.Gap) error { return nil }) // there are none in what is past

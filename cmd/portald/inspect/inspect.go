@@ -10,15 +10,15 @@ import (
 
 // The groups of portald's commands.
 const (
-	GroupLook   = "look"
-	GroupChange = "change"
-	GroupRun    = "run"
+	GroupReadOnly = "look"
+	GroupChange   = "change"
+	GroupRun      = "run"
 )
 
 // Commands returns the commands, each in a group.
 func Commands() []*cobra.Command {
 	return slices.Concat(
-		group(GroupLook, explainCommand(), connsCommand(), servicesCommand(), endpointsCommand(), tailCommand(),
+		group(GroupReadOnly, explainCommand(), connsCommand(), servicesCommand(), endpointsCommand(), tailCommand(),
 			doctorCommand(), readyCommand()),
 		group(GroupChange, cutCommand(), drainCommand(), loglevelCommand()),
 	)

@@ -58,7 +58,7 @@ func (l *listing) run(ctx context.Context, out io.Writer, print func(io.Writer) 
 	tick := time.NewTicker(l.interval)
 	defer tick.Stop()
 	for w := newWatcher(out); ; {
-		err := w.round(print)
+		err := w.show(print)
 		if ctx.Err() != nil {
 			return nil
 		}
@@ -121,25 +121,25 @@ func printJSON[T any](out io.Writer, rows []T) error {
 
 // jsonList prints a JSON list, a row a line.
 type jsonList struct {
-	out   *bufio.Writer
-	begun bool
+	out     *bufio.Writer
+	hasRows bool
 }
 
 func newJSONList(out io.Writer) *jsonList { return &jsonList{out: bufio.NewWriterSize(out, 64<<10)} }
 
 func (j *jsonList) add(row []byte) error {
 	before := "[\n"
-	if j.begun {
+	if j.hasRows {
 		before = ",\n"
 	}
-	j.begun = true
+	j.hasRows = true
 	j.out.WriteString(before) // the next write fails too
 	_, err := j.out.Write(printable.JSON(row))
 	return err
 }
 
 func (j *jsonList) end() error {
-	if j.begun {
+	if j.hasRows {
 		j.out.WriteString("\n]\n")
 	} else {
 		j.out.WriteString("[]\n")

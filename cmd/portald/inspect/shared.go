@@ -11,8 +11,8 @@ import (
 
 // What follows is for portald top, which has a package of its own.
 
-// Look puts a command into the group of those that change nothing.
-func Look(cmd *cobra.Command) *cobra.Command { return group(GroupLook, cmd)[0] }
+// ReadOnly puts a command into the group of commands that change nothing.
+func ReadOnly(cmd *cobra.Command) *cobra.Command { return group(GroupReadOnly, cmd)[0] }
 
 // Usage is the error of a command line that cannot be meant.
 func Usage(format string, args ...any) error { return usage(format, args...) }

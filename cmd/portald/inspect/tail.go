@@ -64,7 +64,7 @@ it, as in "--not --outcome ok". In names * stands for any part.`,
 			return err
 		}
 		p := newRecordPrinter(output.word, !*noHeaders, t.follow, cmd.OutOrStdout(), cmd.ErrOrStderr())
-		read := func() error { return t.ask(cmd.Context(), dial, p) }
+		read := func() error { return t.fetch(cmd.Context(), dial, p) }
 		if len(t.files) > 0 {
 			read = func() error { return t.readFiles(cmd.Context(), cmd.InOrStdin(), p) }
 		}
@@ -163,8 +163,8 @@ func (v *filterValue) Set(text string) error {
 	return v.tail.filter.Add(not, v.key.Name, text, v.now)
 }
 
-// ask prints what is asked for of the daemon.
-func (t *tail) ask(ctx context.Context, dial *Dial, p *recordPrinter) error {
+// fetch prints the records that the flags select, from the daemon.
+func (t *tail) fetch(ctx context.Context, dial *Dial, p *recordPrinter) error {
 	client := dial.Client()
 	defer client.Close()
 	query := adminsocket.RecordQuery{Filter: t.filter, Last: t.last, Follow: t.follow}

@@ -11,9 +11,9 @@ import (
 // watcher prints lists one after the other: on a terminal each in the place of the one before, as far as it fits there,
 // elsewhere with an empty line between.
 type watcher struct {
-	out    io.Writer
-	screen *os.File // nil: not a terminal
-	begun  bool
+	out     io.Writer
+	screen  *os.File // nil: not a terminal
+	printed bool
 }
 
 func newWatcher(out io.Writer) *watcher { return &watcher{out: out, screen: screen(out)} }
@@ -25,7 +25,7 @@ const (
 	clearBelow = "\x1b[J"
 )
 
-func (w *watcher) round(print func(io.Writer) error) error {
+func (w *watcher) show(print func(io.Writer) error) error {
 	var text bytes.Buffer
 	if err := print(&text); err != nil {
 		return err
@@ -34,12 +34,12 @@ func (w *watcher) round(print func(io.Writer) error) error {
 		_, err := w.out.Write(w.fitted(text.Bytes()))
 		return err
 	}
-	if w.begun {
+	if w.printed {
 		if _, err := io.WriteString(w.out, "\n"); err != nil {
 			return err
 		}
 	}
-	w.begun = true
+	w.printed = true
 	_, err := w.out.Write(text.Bytes())
 	return err
 }

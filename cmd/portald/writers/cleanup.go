@@ -19,13 +19,13 @@ func Cleanup(ctx context.Context, cfg *config.Config, log *logrus.Logger) error 
 	if Direct(cfg) {
 		return netsh.Remove(ctx, netshOptions(cfg, Deps{Log: log}))
 	}
-	found := findRuleSets(ctx, cfg, findVariants(ctx, cfg, commandVariants()...))
-	if len(found) == 0 {
+	existing := findRuleSets(ctx, cfg, findVariants(ctx, cfg, commandVariants()...))
+	if len(existing) == 0 {
 		_, err := New(cfg, Deps{Log: log}) // its error says why there is nothing that could be looked at
 		return err
 	}
 	var errs []error
-	for _, r := range found {
+	for _, r := range existing {
 		errs = append(errs, r.clear(ctx, cfg))
 	}
 	return errors.Join(append(errs, NamesOf(cfg).RemoveDivert())...)

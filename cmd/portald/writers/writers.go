@@ -41,7 +41,7 @@ type Deps struct {
 	Failed func(family inet.Family, partial bool) // the kernel refused a transaction, or a part of it
 	// CleanupFailed is nftables.Options.CleanupFailed.
 	CleanupFailed func(family inet.Family)
-	Held          func(family inet.Family, table string, rules int) // rules that a table of iptables holds
+	RuleCount     func(family inet.Family, table string, rules int) // rules that a table of iptables holds
 	Wrote         func(family inet.Family, table string, rules int) // rules of the last transaction
 
 	// FailedPortal and Carried are netsh.Options.Failed and Carried.
@@ -104,7 +104,7 @@ func rulesBesideIPVS(cfg *config.Config, names Names, d Deps) iptables.Options {
 func iptablesOptions(cfg *config.Config, names Names, d Deps) iptables.Options {
 	return iptables.Options{
 		Options: rulesOptions(cfg, d), Prefix: names.Chains, ExtraNames: ipvs.ChainNames, Variant: cfg.IPTablesVariant,
-		Liberal: cfg.Conntrack.TCPBeLiberal, Held: d.Held, Wrote: d.Wrote,
+		Liberal: cfg.Conntrack.TCPBeLiberal, Held: d.RuleCount, Wrote: d.Wrote,
 	}
 }
 

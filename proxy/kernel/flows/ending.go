@@ -24,13 +24,13 @@ func endOf(f *Flow) ending {
 	case inet.SCTP:
 		return endOfSCTP(f)
 	}
-	answered := f.Status&Answered != 0
+	seenReply := f.Status&SeenReply != 0
 	switch {
 	case f.State == Closed && f.Status&Assured == 0 && onlyResets(f):
 		return ending{record.OutcomeDialFailed, record.Reset, syscall.ECONNREFUSED}
 	case f.State == Closed:
 		return ending{record.OutcomeReset, record.Reset, syscall.ECONNRESET}
-	case !answered, f.State == SynSent, f.State == SynRecv, f.State == SynSent2:
+	case !seenReply, f.State == SynSent, f.State == SynRecv, f.State == SynSent2:
 		return ending{record.OutcomeDialFailed, record.Timeout, syscall.ETIMEDOUT}
 	case f.State == TimeWait, f.State == LastAck:
 		return ending{record.OutcomeOK, record.FIN, 0}
@@ -46,7 +46,7 @@ func endOf(f *Flow) ending {
 
 func endOfUDP(f *Flow) ending {
 	switch {
-	case f.Status&Answered == 0:
+	case f.Status&SeenReply == 0:
 		return ending{record.OutcomeUnanswered, record.Timeout, 0}
 	case f.Timeout > 0:
 		return ending{record.OutcomeCut, "", 0}
@@ -58,7 +58,7 @@ func endOfUDP(f *Flow) ending {
 func endOfSCTP(f *Flow) ending {
 	up := f.Status&Assured != 0
 	switch {
-	case f.Status&Answered == 0, f.SCTP == SCTPCookieWait, f.SCTP == SCTPCookieEchoed:
+	case f.Status&SeenReply == 0, f.SCTP == SCTPCookieWait, f.SCTP == SCTPCookieEchoed:
 		return ending{record.OutcomeDialFailed, record.Timeout, syscall.ETIMEDOUT}
 	case f.SCTP == SCTPClosed && !up:
 		return ending{record.OutcomeDialFailed, record.Reset, syscall.ECONNREFUSED}
@@ -75,7 +75,7 @@ func endOfSCTP(f *Flow) ending {
 // one was a reset.
 func onlyResets(f *Flow) bool {
 	if f.Returned.Packets == 0 {
-		return f.Status&Answered == 0
+		return f.Status&SeenReply == 0
 	}
 	const ipv4, ipv6, tcp = 20, 40, 20 // bytes of headers
 	header := uint64(ipv4 + tcp)

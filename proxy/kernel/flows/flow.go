@@ -33,8 +33,8 @@ type Status uint32
 
 // The bits that count here.
 const (
-	Answered Status = 1 << 1 // IPS_SEEN_REPLY: packets came back
-	Assured  Status = 1 << 2 // IPS_ASSURED: TCP: the handshake was completed; UDP: packets both ways for two seconds
+	SeenReply Status = 1 << 1 // IPS_SEEN_REPLY: packets came back
+	Assured   Status = 1 << 2 // IPS_ASSURED: TCP: the handshake was completed; UDP: packets both ways for two seconds
 )
 
 // State is a state of TCP as conntrack sees it: enum tcp_conntrack of linux/netfilter/nf_conntrack_tcp.h.

@@ -78,7 +78,7 @@ func checkEnds(t *testing.T, events map[string][]byte) {
 
 // How an association of SCTP ends is told by its state, as far as the kernel knows.
 func TestEndsOfSCTP(t *testing.T) {
-	const up = Answered | Assured
+	const up = SeenReply | Assured
 	for _, c := range []struct {
 		state   SCTPState
 		status  Status
@@ -87,8 +87,8 @@ func TestEndsOfSCTP(t *testing.T) {
 		close   record.CloseType
 	}{
 		{SCTPCookieWait, 0, 0, record.OutcomeDialFailed, record.Timeout},
-		{SCTPCookieEchoed, Answered, 0, record.OutcomeDialFailed, record.Timeout},
-		{SCTPClosed, Answered, 0, record.OutcomeDialFailed, record.Reset},
+		{SCTPCookieEchoed, SeenReply, 0, record.OutcomeDialFailed, record.Timeout},
+		{SCTPClosed, SeenReply, 0, record.OutcomeDialFailed, record.Reset},
 		{SCTPClosed, up, 0, record.OutcomeOK, ""},
 		{SCTPUnknown, up, 0, record.OutcomeOK, ""},
 		{SCTPEstablished, up, 90, record.OutcomeCut, ""},

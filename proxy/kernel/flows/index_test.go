@@ -149,17 +149,17 @@ func TestGone(t *testing.T) {
 	if r := b.end("tcp 10.96.0.1:80"); r == nil || r.Service != less.Name || r.Endpoint.Pod != "shop/cart-a" {
 		t.Errorf("the Service is gone: %+v", r)
 	}
-	heir := cart()
-	heir.Name.Name, heir.Created = "heir", time.Now()
-	b.Update([]service.Change{{Name: heir.Name, Port: heir}})
-	if r := b.end("tcp 10.96.0.1:80"); r == nil || r.Service != heir.Name {
+	successor := cart()
+	successor.Name.Name, successor.Created = "heir", time.Now()
+	b.Update([]service.Change{{Name: successor.Name, Port: successor}})
+	if r := b.end("tcp 10.96.0.1:80"); r == nil || r.Service != successor.Name {
 		t.Errorf("another Service has the address: %+v", r)
 	}
 	b.index.update(nil, time.Now().Add(keep+time.Second))
 	if n := len(b.index.ports); n != 1 {
 		t.Errorf("%d service ports are known, want the one that is served", n)
 	}
-	b.index.update([]service.Change{{Name: heir.Name}}, time.Now())
+	b.index.update([]service.Change{{Name: successor.Name}}, time.Now())
 	b.index.update(nil, time.Now().Add(keep+time.Second))
 	if len(b.index.ports)+len(b.index.claims) != 0 || !b.index.empty() {
 		t.Errorf("left: %v, %v", b.index.ports, b.index.claims)

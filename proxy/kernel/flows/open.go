@@ -73,7 +73,7 @@ func (f *Flow) state() record.ConnState {
 		return record.ConnState(f.State.String())
 	case f.Protocol == inet.SCTP && f.SCTP != SCTPUnknown:
 		return record.ConnState(f.SCTP.String())
-	case f.Status&Answered == 0:
+	case f.Status&SeenReply == 0:
 		return "unanswered"
 	}
 	return record.StateOpen

@@ -90,7 +90,7 @@ func (c *comparison) translate() {
 	cache.Report = func(name service.Name, p translate.Problem) {
 		c.differences = append(c.differences, Difference{name, p})
 	}
-	cache.Hold()
+	cache.Pause()
 	for _, o := range c.Nodes {
 		cache.Set(o)
 	}
@@ -100,7 +100,7 @@ func (c *comparison) translate() {
 	for _, o := range c.Services {
 		cache.Set(o)
 	}
-	cache.Release()
+	cache.Resume()
 	ports, _ := store.All()
 	for _, p := range ports {
 		name := service.Name{Namespace: p.Name.Namespace, Name: p.Name.Name}

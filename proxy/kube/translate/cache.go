@@ -34,7 +34,7 @@ type Cache struct {
 	node          *trimmedNode
 	zone          string // this node's
 	ranges        map[Key]*trimmedServiceCIDR
-	held          names // Services to translate at Release; nil: changes are translated at once
+	deferred      names // Services to translate at Resume; nil: changes are translated at once
 	serviceEvents uint64
 	sliceEvents   uint64
 
@@ -146,17 +146,17 @@ func (c *Cache) Replace(kind Kind, all []Object) {
 	})
 }
 
-// Hold defers all translations until Release, so that the first state is complete.
-func (c *Cache) Hold() {
+// Pause defers all translations until Resume, so that the first state is complete.
+func (c *Cache) Pause() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.held = names{}
+	c.deferred = names{}
 }
 
-// Release translates what was deferred; from then on changes are translated at once.
-func (c *Cache) Release() {
+// Resume translates what was deferred; from then on changes are translated at once.
+func (c *Cache) Resume() {
 	c.change(func(changed names) {
-		maps.Copy(changed, c.held)
-		c.held = nil
+		maps.Copy(changed, c.deferred)
+		c.deferred = nil
 	})
 }

@@ -218,13 +218,13 @@ func TestHoldAndReplace(t *testing.T) {
 		objecttest.Slice("b", "IPv4", "ports: [{port: 80}]\nendpoints: [{addresses: [10.244.0.2]}]"))
 	svc.ResourceVersion = "7"
 	a, b := Trim(slices[0], cache.opts), Trim(slices[1], cache.opts)
-	cache.Hold()
+	cache.Pause()
 	cache.Replace(KindService, []Object{Trim(svc, cache.opts)})
 	cache.Replace(KindEndpointSlice, []Object{a, b})
 	if store.Pending() != 0 {
 		t.Error("translated before the release")
 	}
-	cache.Release()
+	cache.Resume()
 	const front, one, two = "shop/cart/tcp\n  ClusterIP 10.96.0.7:80/tcp\n", "  -> 10.244.0.1:80 ready serving\n",
 		"  -> 10.244.0.2:80 ready serving\n"
 	if got := objecttest.All(store); got != front+one+two {

@@ -83,8 +83,8 @@ func arrivedSlice(tb testing.TB, i, n int) *discoveryv1.EndpointSlice {
 // ip is an address of 10.first.0.0/16 and what follows.
 func ip(first, n int) string { return fmt.Sprintf("10.%d.%d.%d", first, n>>8&255, n&255) }
 
-// held is how many bytes what load returns keeps in memory, garbage left aside.
-func held(load func() any) int {
+// heapOf returns how many bytes the result of load keeps in memory, without garbage.
+func heapOf(load func() any) int {
 	var before, after runtime.MemStats
 	runtime.GC()
 	runtime.GC()
@@ -114,8 +114,8 @@ func TestMemory(t *testing.T) {
 			return []any{cache, store}
 		}
 	}
-	alone := held(fill(0))
-	full := held(fill(endpoints))
+	alone := heapOf(fill(0))
+	full := heapOf(fill(endpoints))
 	perService, perEndpoint := alone/services, (full-alone)/services/endpoints
 	t.Logf("%d bytes a Service, %d bytes an endpoint", perService, perEndpoint)
 	if perService > 2000 || perEndpoint > 250 {

@@ -152,7 +152,7 @@ func TestMemoryOfPods(t *testing.T) {
 		check(t, out.Unmarshal(text))
 		return out
 	}
-	each := held(func() any {
+	each := heapOf(func() any {
 		c := NewCache(service.NewStore(), Options{ClientPods: true}, quiet())
 		for i := range pods {
 			c.Set(arrived(i))

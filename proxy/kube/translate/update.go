@@ -31,8 +31,8 @@ func (c *Cache) update(alter func(changed names)) (fresh []serviceProblem) {
 	defer c.mu.Unlock()
 	changed := names{}
 	alter(changed)
-	if c.held != nil {
-		maps.Copy(c.held, changed)
+	if c.deferred != nil {
+		maps.Copy(c.deferred, changed)
 		clear(changed)
 	}
 	for _, name := range slices.SortedFunc(maps.Keys(changed), compareNames) {

@@ -6,7 +6,7 @@ import (
 	"github.com/portald/portald/portal/service"
 )
 
-// reports are what was said of Services last, so that the same is not said again and again.
+// reports has the last text reported of each Service, so that the same is not reported again and again.
 type reports map[service.Name]report
 
 type report struct {
@@ -22,8 +22,8 @@ const mostReports = 4096
 
 func newReports() reports { return reports{} }
 
-// isNews tells whether to say something of a Service, and remembers it then.
-func (r reports) isNews(svc service.Name, text string, now time.Time) bool {
+// isNew tells whether to report a text of a Service, and then remembers it.
+func (r reports) isNew(svc service.Name, text string, now time.Time) bool {
 	if old, said := r[svc]; said && old.text == text && now.Sub(old.at) < again {
 		return false
 	}

@@ -172,7 +172,7 @@ func (w *Waker) done(svc service.Name, n need) {
 func (w *Waker) tell(svc service.Name, n need) {
 	note := "The service-port " + n.port.Label() + " needs pods: clients wait for an endpoint"
 	w.opts.NeedPods(svc, note)
-	if w.isNews(w.noted, svc, note) {
+	if w.isNew(w.noted, svc, note) {
 		w.opts.Log.WithField("service", n.port.Label()).Info("Clients wait for an endpoint")
 	}
 }
@@ -187,14 +187,14 @@ func (w *Waker) scaled(svc service.Name, to service.Wake) {
 }
 
 func (w *Waker) fail(svc service.Name, why string) {
-	if w.isNews(w.failed, svc, why) {
+	if w.isNew(w.failed, svc, why) {
 		w.opts.Log.WithField("service", svc.String()).Warn(why)
 		w.opts.Failed(svc, why)
 	}
 }
 
-func (w *Waker) isNews(r reports, svc service.Name, text string) bool {
+func (w *Waker) isNew(r reports, svc service.Name, text string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return r.isNews(svc, text, time.Now())
+	return r.isNew(svc, text, time.Now())
 }

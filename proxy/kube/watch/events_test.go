@@ -143,12 +143,12 @@ func TestEventsOfManyNodes(t *testing.T) {
 			t.Errorf("%d events of %d Services", n, services)
 		}
 		mu.Lock()
-		asked := creates
+		requests := creates
 		mu.Unlock()
-		if asked > 12*nodes {
-			t.Errorf("%d nodes asked %d times in three minutes", nodes, asked)
+		if requests > 12*nodes {
+			t.Errorf("%d nodes asked %d times in three minutes", nodes, requests)
 		}
-		t.Logf("%d requests in three minutes, by %d nodes", asked, len(wrote))
+		t.Logf("%d requests in three minutes, by %d nodes", requests, len(wrote))
 		for _, name := range s.eventNames() {
 			check(t, s.EventsV1().Events("shop").Delete(t.Context(), name, metav1.DeleteOptions{}))
 		}

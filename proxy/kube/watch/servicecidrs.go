@@ -27,24 +27,24 @@ const (
 // ranges watches ServiceCIDRs, which a server before Kubernetes 1.33 does not know. Services are served without them.
 type ranges struct {
 	*store
-	requests *requests
-	probe    clientcache.ListWithContextFunc
-	asked    chan struct{} // closed once the server has answered, with ServiceCIDRs or without
-	once     sync.Once
+	requests  *requests
+	probe     clientcache.ListWithContextFunc
+	responded chan struct{} // closed once the server has answered, with ServiceCIDRs or without
+	once      sync.Once
 }
 
 func (s *Source) newRanges() *ranges {
 	r := &ranges{
-		requests: &requests{kind: translate.KindServiceCIDR, status: s.status}, asked: make(chan struct{}),
+		requests: &requests{kind: translate.KindServiceCIDR, status: s.status}, responded: make(chan struct{}),
 	}
 	objects := s.api.Objects(apiclient.ServiceCIDRs)
 	r.probe = objects.ListWithContext
 	r.store = s.store(r.requests, &networkingv1.ServiceCIDR{}, objects)
-	r.listed = r.answered
+	r.listed = r.markResponded
 	return r
 }
 
-func (r *ranges) answered() { r.once.Do(func() { close(r.asked) }) }
+func (r *ranges) markResponded() { r.once.Do(func() { close(r.responded) }) }
 
 // wait waits until the server has answered, for a moment.
 func (r *ranges) wait() {
@@ -52,7 +52,7 @@ func (r *ranges) wait() {
 		return
 	}
 	select {
-	case <-r.asked:
+	case <-r.responded:
 	case <-time.After(rangesGrace):
 	}
 }
@@ -74,7 +74,7 @@ func (r *ranges) run(ctx context.Context) {
 				"those of the setting serviceCIDRs", status.server)
 		}
 		told = true
-		r.answered()
+		r.markResponded()
 		_ = backoff.Sleep(ctx, jitter(rangesRetry))
 	}
 }

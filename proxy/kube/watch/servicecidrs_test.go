@@ -84,14 +84,14 @@ func TestNoServiceCIDRs(t *testing.T) {
 		}
 		s.ClearActions()
 		time.Sleep(time.Hour)
-		asked := 0
+		probes := 0
 		for _, a := range s.Actions() {
 			if a.GetResource().Resource == "servicecidrs" {
-				asked++
+				probes++
 			}
 		}
-		if asked > 40 {
-			t.Errorf("asked %d times in an hour", asked)
+		if probes > 40 {
+			t.Errorf("asked %d times in an hour", probes)
 		}
 		said := s.said()
 		has := func(line string) bool { return strings.Contains(line, "ServiceCIDR") }

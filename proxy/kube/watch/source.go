@@ -57,7 +57,7 @@ func (s *Source) Synced() <-chan struct{} { return s.synced }
 func (s *Source) Run(ctx context.Context) error {
 	ctx = klog.NewContext(ctx, libraryLog(s.log))
 	s.log.Infof("Watching API server %s", s.api.Server())
-	s.cache.Hold()
+	s.cache.Pause()
 	stores := s.stores()
 	var running sync.WaitGroup
 	for _, st := range stores {
@@ -123,7 +123,7 @@ func (s *Source) listed() {
 	if s.unlisted.Add(-1) > 0 {
 		return
 	}
-	s.cache.Release()
+	s.cache.Resume()
 	s.status.complete()
 	s.ranges.wait()
 	close(s.synced)

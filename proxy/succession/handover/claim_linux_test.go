@@ -27,9 +27,9 @@ type estateOfDead struct {
 const connsOfDead = 4
 
 // died has a daemon give a keeper all that a daemon has, and die.
-func died(t *testing.T, hold time.Duration) *estateOfDead {
+func died(t *testing.T, keepFor time.Duration) *estateOfDead {
 	t.Helper()
-	k, path := keeperAt(t, hold, 1000)
+	k, path := keeperAt(t, keepFor, 1000)
 	e := &estateOfDead{t: t, k: k, path: path}
 	for range connsOfDead {
 		peer, files := pair(t)
@@ -42,7 +42,7 @@ func died(t *testing.T, hold time.Duration) *estateOfDead {
 	for i := range connsOfDead {
 		must(t, e.give(a, i, 1))
 	}
-	holds(t, k, 1+1+2+2*connsOfDead)
+	awaitDescriptors(t, k, 1+1+2+2*connsOfDead)
 	a.Close()
 	return e
 }
@@ -135,7 +135,7 @@ func TestClaimerDies(t *testing.T) {
 			}
 			must(t, c.AllSettled())
 			must(t, c.Bye())
-			holds(t, e.k, 0)
+			awaitDescriptors(t, e.k, 0)
 		})
 	}
 }
@@ -171,7 +171,7 @@ func TestClaimerOfBefore(t *testing.T) {
 	if len(rest.Conns) != connsOfDead {
 		t.Errorf("%d connections are claimed", len(rest.Conns))
 	}
-	holds(t, e.k, 0)
+	awaitDescriptors(t, e.k, 0)
 	b.Close()
 	next := daemonOf(t, e.path)
 	if r, _, err := next.Claim(""); r != nil || err != nil {
@@ -182,9 +182,9 @@ func TestClaimerOfBefore(t *testing.T) {
 
 // What nobody settles is reset once its time is over, also if it is claimed and left again and again.
 func TestUnsettledIsReset(t *testing.T) {
-	const hold = 300 * time.Millisecond
+	const keepFor = 300 * time.Millisecond
 	began := time.Now()
-	e := died(t, hold)
+	e := died(t, keepFor)
 	reset := make(chan error, 1)
 	go func() {
 		_ = e.peers[0].SetReadDeadline(time.Now().Add(longest))
@@ -194,7 +194,7 @@ func TestUnsettledIsReset(t *testing.T) {
 	for {
 		select {
 		case err := <-reset:
-			if !isReset(err) || time.Since(began) < hold {
+			if !isReset(err) || time.Since(began) < keepFor {
 				t.Errorf("after %s the client sees %v", time.Since(began), err)
 			}
 			return
@@ -221,7 +221,7 @@ func TestClaimOfOneThatIsEnding(t *testing.T) {
 	must(t, dying.Keep(Kept{Memory: true}, descriptor(t)))
 	_, files := pair(t)
 	must(t, gives(dying, []*splice.Kept{keptConnection(1, files)}))
-	time.AfterFunc(newsTime+newsTime/2, dying.Close)
+	time.AfterFunc(deathNoticeTime+deathNoticeTime/2, dying.Close)
 	r, of, err := next.Claim("dying")
 	must(t, err)
 	if r == nil || len(r.Conns) != 1 || of != "dying" {
@@ -265,7 +265,7 @@ func TestOutdated(t *testing.T) {
 	again, err := FindKeeper(t.Context(), e.path, me, []string{of})
 	must(t, err)
 	must(t, again.Keep(Kept{Memory: true}, descriptor(t)))
-	holds(t, e.k, 1)
+	awaitDescriptors(t, e.k, 1)
 	must(t, again.Bye())
 	left(0)
 }
@@ -277,11 +277,11 @@ func TestUnconfirmed(t *testing.T) {
 		t.Run(fmt.Sprintf("may be taken %t", may), func(t *testing.T) {
 			noLeak(t)
 			p, s := served(t, 1000)
-			var h heir
+			var h recordingTaker
 			to := h.taker(t)
-			asked := 0
+			announced := 0
 			to.Died = func(b *Batch) bool {
-				if asked = len(b.Conns); len(h.conns) > 0 {
+				if announced = len(b.Conns); len(h.conns) > 0 {
 					t.Error("it was taken before")
 				}
 				return may
@@ -300,8 +300,8 @@ func TestUnconfirmed(t *testing.T) {
 			if may {
 				want = 1
 			}
-			if err := <-end; !errors.Is(err, ErrDied) || asked != 1 || len(h.conns) != want {
-				t.Errorf("%v, asked for %d, %d were taken", err, asked, len(h.conns))
+			if err := <-end; !errors.Is(err, ErrDied) || announced != 1 || len(h.conns) != want {
+				t.Errorf("%v, asked for %d, %d were taken", err, announced, len(h.conns))
 			}
 		})
 	}
@@ -312,7 +312,7 @@ func TestGivenBeforeGo(t *testing.T) {
 	noLeak(t)
 	p, s := served(t, 1000)
 	d := connection(t, 1)
-	var h heir
+	var h recordingTaker
 	to := h.taker(t)
 	var marked, early atomic.Bool
 	d.Given = func() { marked.Store(true) }
@@ -357,8 +357,8 @@ func TestStrayDescriptorsForKeeper(t *testing.T) {
 			eventually(t, "the descriptors to be closed", func() error {
 				k.mu.Lock()
 				defer k.mu.Unlock()
-				if n := open(t); n > before || k.held > 0 {
-					return fmt.Errorf("%d are open, %d were, and the keeper holds %d", n, before, k.held)
+				if n := open(t); n > before || k.descriptors > 0 {
+					return fmt.Errorf("%d are open, %d were, and the keeper holds %d", n, before, k.descriptors)
 				}
 				return nil
 			})

@@ -89,7 +89,7 @@ func TestDialogue(t *testing.T) {
 	if !slices.Equal(e.Sockets, all) || !same(t, e.Files[0], one) {
 		t.Error("these are other sockets")
 	}
-	var h heir
+	var h recordingTaker
 	to := h.taker(t)
 	var rest []*Batch
 	to.Batch = func(b *Batch) { rest = append(rest, b) }
@@ -133,7 +133,7 @@ func TestDialogue(t *testing.T) {
 func TestLargest(t *testing.T) {
 	noLeak(t)
 	p, s := served(t, 1<<20)
-	var h heir
+	var h recordingTaker
 	end := h.serves(t, p)
 	awaitServing(t, s)
 	attempts := slices.Repeat([]record.Attempt{{

@@ -109,7 +109,7 @@ func TestPredecessorEnds(t *testing.T) {
 						s.Close()
 					}
 				}()
-				var h heir
+				var h recordingTaker
 				err := h.takesOver(t, p)
 				want, cause := last.lives, ErrAborted
 				if dies {
@@ -127,7 +127,7 @@ func TestPredecessorEnds(t *testing.T) {
 }
 
 // takesOver is the successor's part.
-func (h *heir) takesOver(t *testing.T, p *Predecessor) error {
+func (h *recordingTaker) takesOver(t *testing.T, p *Predecessor) error {
 	e, err := p.Begin(1000)
 	if err != nil {
 		return err
@@ -148,7 +148,7 @@ func TestLateTaken(t *testing.T) {
 		t.Fatalf("%d were taken: %v", n, err)
 	}
 	s.c.close() // it dies before it could say more
-	var h heir
+	var h recordingTaker
 	if err := <-h.serves(t, p); !errors.Is(err, ErrAborted) || len(h.conns) != 0 {
 		t.Errorf("%d connections have two owners: %v", len(h.conns), err)
 	}
@@ -159,7 +159,7 @@ func TestLateGo(t *testing.T) {
 	noLeak(t)
 	p, s := served(t, 1000)
 	p.c.step = 50 * time.Millisecond
-	var h heir
+	var h recordingTaker
 	end := h.serves(t, p)
 	awaitServing(t, s)
 	d := connection(t, 1)
@@ -205,7 +205,7 @@ func TestNonsense(t *testing.T) {
 		t.Run("to a successor: "+name, func(t *testing.T) {
 			noLeak(t)
 			p, s := served(t, 1000)
-			var h heir
+			var h recordingTaker
 			end := h.serves(t, p)
 			awaitServing(t, s)
 			must(t, s.c.send(c.k, c.body, c.files...))
@@ -259,7 +259,7 @@ func TestOversized(t *testing.T) {
 func TestDescriptorsExhausted(t *testing.T) {
 	noLeak(t)
 	p, s := served(t, 1000)
-	var h heir
+	var h recordingTaker
 	end := h.serves(t, p)
 	awaitServing(t, s)
 	var given []*splice.Departure

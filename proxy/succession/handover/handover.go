@@ -150,8 +150,8 @@ type Begun struct {
 	Drained []Drained
 }
 
-// Estate is what a successor begins with.
-type Estate struct {
+// Inheritance has the sockets and state of the balancers with which a successor begins.
+type Inheritance struct {
 	Begun
 	Sockets []Socket
 	Files   []int // of Sockets, in their order; they are the receiver's

@@ -15,15 +15,15 @@ type Keeping struct {
 	c            *channel
 	settles      bool                      // the keeper understands Settled and Ping
 	room         atomic.Int64              // descriptors that the keeper may still get
-	asked        atomic.Pointer[time.Time] // when it was asked what it has not answered; nil: it has answered
+	pingSent     atomic.Pointer[time.Time] // when the Ping was sent that it has not answered; nil: it has answered
 	memory       bool                      // that it holds, as what follows
 	sockets      map[Socket]bool           // by name
 	pipes, slots map[uint32]bool
-	claimed      []holding // that is not settled
+	claimed      []unsettled // that is not settled
 }
 
-// holding is what a keeper still holds of what was claimed.
-type holding struct {
+// unsettled has the part of a claim that the keeper still keeps.
+type unsettled struct {
 	memory       bool
 	sockets      []Socket
 	pipes, slots map[uint32]bool
@@ -133,7 +133,7 @@ func (r *Remains) Close() {
 
 // claims notes what the keeper holds of what was claimed.
 func (k *Keeping) claims(r *Remains) {
-	h := holding{memory: r.Memory >= 0, sockets: r.Sockets, pipes: map[uint32]bool{}, slots: map[uint32]bool{}}
+	h := unsettled{memory: r.Memory >= 0, sockets: r.Sockets, pipes: map[uint32]bool{}, slots: map[uint32]bool{}}
 	for id := range r.Pipes {
 		h.pipes[id] = true
 	}
@@ -188,7 +188,7 @@ func (k *Keeping) more(message []byte) error {
 	var r Room
 	err := decode(message, &r)
 	k.room.Add(int64(r.Files))
-	k.asked.Store(nil)
+	k.pingSent.Store(nil)
 	return err
 }
 
@@ -198,11 +198,11 @@ func (k *Keeping) Ping() error {
 		return nil
 	}
 	now := time.Now()
-	switch asked := k.asked.Load(); {
-	case asked == nil:
-		k.asked.Store(&now)
+	switch pingSent := k.pingSent.Load(); {
+	case pingSent == nil:
+		k.pingSent.Store(&now)
 		return k.c.send(ping, nil)
-	case now.Sub(*asked) > k.c.step:
+	case now.Sub(*pingSent) > k.c.step:
 		return fmt.Errorf("%w: for %s", ErrSilent, k.c.step)
 	}
 	return nil
@@ -288,11 +288,11 @@ func (k *Keeping) names(ids []uint32) (first, rest []uint32) {
 }
 
 // forget deletes names, and returns how many of them were held.
-func forget[name comparable](held map[name]bool, names []name) (n int64) {
+func forget[name comparable](kept map[name]bool, names []name) (n int64) {
 	for _, name := range names {
-		if held[name] {
+		if kept[name] {
 			n++
-			delete(held, name)
+			delete(kept, name)
 		}
 	}
 	return n

@@ -21,15 +21,15 @@ type Keeper struct {
 	Limit int           // of descriptors
 	For   time.Duration // how long what a daemon has left is held that died; then its connections are reset
 
-	mu     sync.Mutex
-	held   int      // guarded by mu, as what follows: descriptors
-	came   uint64   // daemons so far
-	served []*guest // the oldest first
-	left   []*store // of those that have died, the oldest first
+	mu          sync.Mutex
+	descriptors int       // guarded by mu, as what follows: descriptors
+	came        uint64    // daemons so far
+	served      []*client // the oldest first
+	left        []*store  // of those that have died, the oldest first
 }
 
-// guest is a daemon that is served.
-type guest struct {
+// client is a daemon that is served.
+type client struct {
 	*store
 	c       *channel
 	granted int      // descriptors that it may have held, by what it was told, with those that it has claimed
@@ -39,12 +39,12 @@ type guest struct {
 }
 
 // outdates tells whether a store says nothing true any more, since its daemon, or the one that claimed it, lives.
-func (g *guest) outdates(s *store) bool {
+func (g *client) outdates(s *store) bool {
 	return s.instance != "" && slices.Contains(g.carries, s.instance)
 }
 
 // size is how many descriptors are held for a daemon.
-func (g *guest) size() int {
+func (g *client) size() int {
 	n := g.store.size()
 	for _, s := range g.claimed {
 		n += s.size()
@@ -105,7 +105,7 @@ func (k *Keeper) keep(ctx context.Context, c *channel) {
 		return
 	}
 	log := k.Log.WithField("pid", h.PID)
-	g := &guest{store: newStore(), c: c, settles: h.Settles}
+	g := &client{store: newStore(), c: c, settles: h.Settles}
 	g.instance = h.Instance
 	err := c.send(welcome, k.serve(g))
 	k.carries(g, h.Carries...)
@@ -135,12 +135,12 @@ func (k *Keeper) keep(ctx context.Context, c *channel) {
 }
 
 // serve returns what a daemon is told that comes.
-func (k *Keeper) serve(g *guest) Room {
+func (k *Keeper) serve(g *client) Room {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.came++
 	g.number = k.came
-	g.granted = max(0, k.Limit-k.held)
+	g.granted = max(0, k.Limit-k.descriptors)
 	k.served = append(k.served, g)
 	return Room{Files: g.granted, Settles: true}
 }
@@ -148,13 +148,13 @@ func (k *Keeper) serve(g *guest) Room {
 // leave ends the service of a daemon, and returns how much it had given, and how many connections it had claimed. These
 // are left to the next one, and if it has died so is what it had given: at each moment they are the one's or the
 // other's.
-func (k *Keeper) leave(g *guest, died bool) (conns, listeners, claimed int) {
+func (k *Keeper) leave(g *client, died bool) (conns, listeners, claimed int) {
 	k.mu.Lock()
 	conns, listeners = len(g.conns), len(g.sockets)
 	for _, s := range g.claimed {
 		claimed += len(s.conns)
 	}
-	k.served = slices.DeleteFunc(k.served, func(o *guest) bool { return o == g })
+	k.served = slices.DeleteFunc(k.served, func(o *client) bool { return o == g })
 	all, gone := g.claimed, []*store{g.store}
 	if died && conns+listeners > 0 {
 		all, gone = append(all, g.store), nil
@@ -166,7 +166,7 @@ func (k *Keeper) leave(g *guest, died bool) (conns, listeners, claimed int) {
 }
 
 // carries notes that a daemon carries the connections of others, or its own. What these have left is outdated.
-func (k *Keeper) carries(g *guest, instances ...string) {
+func (k *Keeper) carries(g *client, instances ...string) {
 	k.mu.Lock()
 	g.carries = append(g.carries, instances...)
 	var outdated []*store
@@ -186,10 +186,10 @@ func (k *Keeper) carries(g *guest, instances ...string) {
 func (k *Keeper) grant() {
 	k.mu.Lock()
 	var more int
-	var g *guest
+	var g *client
 	if n := len(k.served); n > 0 {
 		g = k.served[n-1]
-		others := k.held - g.size()
+		others := k.descriptors - g.size()
 		more = k.Limit - others - g.granted
 		g.granted += max(0, more)
 	}
@@ -199,52 +199,54 @@ func (k *Keeper) grant() {
 	}
 }
 
-// awaitNews waits until nothing is held for other daemons, or they live on: the successor of one that has died may be
-// here before the news. One that has given nothing, and is about to give nothing, is not waited for.
-func (k *Keeper) awaitNews(g *guest) {
-	for until, quiet := time.Now().Add(newsTime), 0; quiet < quietLooks && time.Now().Before(until); {
-		alone, news := k.others(g)
+// awaitDeaths waits until nothing is kept for other daemons, or they live on: the successor of one that has died may
+// connect before the keeper learns of the death. A daemon that has given nothing, and is about to give nothing, is not
+// waited for.
+func (k *Keeper) awaitDeaths(g *client) {
+	for until, quiet := time.Now().Add(deathNoticeTime), 0; quiet < idlePolls && time.Now().Before(until); {
+		alone, pending := k.others(g)
 		if alone {
 			return
 		}
-		if quiet++; news {
+		if quiet++; pending {
 			quiet = 0
 		}
 		time.Sleep(time.Millisecond)
 	}
 }
 
-// others tells whether no other daemon is served, and whether anything is held for one, or comes.
-func (k *Keeper) others(g *guest) (alone, news bool) {
+// others tells whether no other daemon is served, and whether anything is kept for one, or is in its socket's queue.
+func (k *Keeper) others(g *client) (alone, pending bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	alone = true
 	for _, o := range k.served {
 		if o != g {
-			alone, news = false, news || o.size() > 0 || o.c.pending()
+			alone, pending = false, pending || o.size() > 0 || o.c.pending()
 		}
 	}
-	return alone, news
+	return alone, pending
 }
 
 // serves tells whether a daemon of that Instance has a connection.
 func (k *Keeper) serves(instance string) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return instance != "" && slices.ContainsFunc(k.served, func(g *guest) bool { return g.instance == instance })
+	return instance != "" && slices.ContainsFunc(k.served, func(g *client) bool { return g.instance == instance })
 }
 
-// newsTime is more than it takes to learn that a daemon has died whose successor is there already. quietLooks is how
-// many looks in a row find nothing of one that has given nothing: its message may have been read and not been done yet.
+// deathNoticeTime is more than it takes to learn that a daemon has died whose successor is connected already. idlePolls
+// is how many polls in a row must find nothing of a daemon that has given nothing: its message may have been read and
+// not yet handled.
 const (
-	newsTime   = time.Second
-	quietLooks = 10
+	deathNoticeTime = time.Second
+	idlePolls       = 10
 )
 
 var errBye = errors.New("bye")
 
 // take does what a message says. Only Kept has descriptors.
-func (k *Keeper) take(g *guest, message []byte, files []int) error {
+func (k *Keeper) take(g *client, message []byte, files []int) error {
 	m := kind(message[0])
 	if m != keeps {
 		closeAll(files)
@@ -300,7 +302,7 @@ func (k *Keeper) take(g *guest, message []byte, files []int) error {
 func (k *Keeper) add(s *store, kept *Kept, files []int) (old []int) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.held += len(files)
+	k.descriptors += len(files)
 	return s.add(kept, files)
 }
 
@@ -310,7 +312,7 @@ func (k *Keeper) remove(s *store, d *Dropped) (old []int) {
 	return s.remove(d)
 }
 
-func (k *Keeper) settle(g *guest, what *Settled) (old []int) {
+func (k *Keeper) settle(g *client, what *Settled) (old []int) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if what.Store >= 0 && what.Store < len(g.claimed) {
@@ -330,14 +332,14 @@ func (k *Keeper) close(files []int) {
 	closeAll(files)
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.held -= len(files)
+	k.descriptors -= len(files)
 }
 
 // leaveBehind holds what daemons have left, until the time is over that it is held for. It returns what is outdated.
 // It is called with mu held.
 func (k *Keeper) leaveBehind(all []*store) (outdated []*store) {
 	for _, s := range all {
-		if slices.ContainsFunc(k.served, func(g *guest) bool { return g.outdates(s) }) {
+		if slices.ContainsFunc(k.served, func(g *client) bool { return g.outdates(s) }) {
 			outdated = append(outdated, s)
 			continue
 		}
@@ -410,7 +412,7 @@ func (k *Keeper) adopt(s *store) bool {
 }
 
 // claim gives a daemon the newest of what is left; nil: nothing is.
-func (k *Keeper) claim(g *guest) *store {
+func (k *Keeper) claim(g *client) *store {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	n := len(k.left)
@@ -435,9 +437,9 @@ func (k *Keeper) drop(all ...*store) {
 
 // pass passes the newest of what was left to a daemon. It stays held until the daemon has settled it: if that dies
 // before, the next one may claim it. Nothing is passed while one that is known to be dead still has a connection.
-func (k *Keeper) pass(g *guest, dead string) error {
+func (k *Keeper) pass(g *client, dead string) error {
 	if len(g.claimed) == 0 || k.serves(dead) {
-		k.awaitNews(g)
+		k.awaitDeaths(g)
 	}
 	if k.serves(dead) {
 		return g.c.send(done, Done{Open: true})
@@ -461,7 +463,7 @@ func (k *Keeper) pass(g *guest, dead string) error {
 }
 
 // pop drops what was passed to a daemon that says no more of it, and does not count it as held for that.
-func (k *Keeper) pop(g *guest) {
+func (k *Keeper) pop(g *client) {
 	k.mu.Lock()
 	all := g.claimed
 	g.claimed = nil

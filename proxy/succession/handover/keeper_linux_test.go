@@ -24,20 +24,20 @@ import (
 )
 
 // keeperAt runs a keeper until the test ends, and returns its socket.
-func keeperAt(t *testing.T, hold time.Duration, limit int) (k *Keeper, path string) {
-	k, path, _ = endingKeeperAt(t, hold, limit)
+func keeperAt(t *testing.T, keepFor time.Duration, limit int) (k *Keeper, path string) {
+	k, path, _ = endingKeeperAt(t, keepFor, limit)
 	return k, path
 }
 
 // endingKeeperAt is keeperAt with what ends it.
-func endingKeeperAt(t *testing.T, hold time.Duration, limit int) (k *Keeper, path string, end func()) {
+func endingKeeperAt(t *testing.T, keepFor time.Duration, limit int) (k *Keeper, path string, end func()) {
 	folder, err := os.MkdirTemp("", "keep") // the path of a test's own folder may be too long for a socket
 	if err != nil {
 		t.Fatal(err)
 	}
 	log := logrus.New()
 	log.SetOutput(t.Output())
-	k, path = &Keeper{Log: log, Limit: limit, For: hold}, filepath.Join(folder, "keep.sock")
+	k, path = &Keeper{Log: log, Limit: limit, For: keepFor}, filepath.Join(folder, "keep.sock")
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error)
 	go func() { ended <- k.Serve(ctx, path) }()
@@ -220,7 +220,7 @@ func TestKeeperForgets(t *testing.T) {
 	eventually(t, "the keeper to drop all", func() error {
 		k.mu.Lock()
 		defer k.mu.Unlock()
-		if k.held != 0 || len(k.served) != 0 {
+		if k.descriptors != 0 || len(k.served) != 0 {
 			return os.ErrExist
 		}
 		return nil
@@ -272,14 +272,14 @@ func orphaned(t *testing.T, k *Keeper) {
 	})
 }
 
-// holds waits until the keeper has so many descriptors.
-func holds(t *testing.T, k *Keeper, files int) {
+// awaitDescriptors waits until the keeper has so many descriptors.
+func awaitDescriptors(t *testing.T, k *Keeper, files int) {
 	t.Helper()
 	eventually(t, fmt.Sprintf("%d descriptors", files), func() error {
 		k.mu.Lock()
 		defer k.mu.Unlock()
-		if k.held != files {
-			return fmt.Errorf("there are %d", k.held)
+		if k.descriptors != files {
+			return fmt.Errorf("there are %d", k.descriptors)
 		}
 		return nil
 	})
@@ -298,7 +298,7 @@ func TestKeeperLeavesConnectionsOfTheLiving(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	holds(t, k, 6)
+	awaitDescriptors(t, k, 6)
 	old.Close()
 	_ = alone.SetReadDeadline(time.Now().Add(10 * time.Second))
 	if _, err := alone.Read(make([]byte, 1)); err == nil || !isReset(err) {
@@ -359,7 +359,7 @@ func TestKeeperHasRoomAgain(t *testing.T) {
 	go func() { ended <- next.Wait() }()
 	room(next, 10)
 	give(next, 3)
-	holds(t, k, 2)
+	awaitDescriptors(t, k, 2)
 	successor := daemonOf(t, path)
 	go successor.Wait()
 	room(successor, 8)

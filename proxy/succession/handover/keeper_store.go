@@ -28,7 +28,7 @@ func newStore() *store {
 // take moves the sockets of another store here, but for those that are held here already.
 func (s *store) take(from *store) {
 	for at, fd := range from.sockets {
-		if _, held := s.sockets[at]; !held {
+		if _, has := s.sockets[at]; !has {
 			s.sockets[at] = fd
 			delete(from.sockets, at)
 		}
@@ -54,21 +54,21 @@ func (s *store) add(k *Kept, files []int) (old []int) {
 		s.memory, files = files[0], files[1:]
 	}
 	for i, at := range k.Sockets {
-		if fd, held := s.sockets[at]; held {
+		if fd, has := s.sockets[at]; has {
 			old = append(old, fd)
 		}
 		s.sockets[at] = files[i]
 	}
 	files = files[len(k.Sockets):]
 	for i, id := range k.Pipes {
-		if pair, held := s.pipes[id]; held {
+		if pair, has := s.pipes[id]; has {
 			old = append(old, pair[:]...)
 		}
 		s.pipes[id] = [2]int(files[2*i:])
 	}
 	files = files[2*len(k.Pipes):]
 	for i, slot := range k.Slots {
-		if c, held := s.conns[slot]; held {
+		if c, has := s.conns[slot]; has {
 			old = append(old, c.files[:]...)
 		}
 		s.conns[slot] = keptConn{k.States[i], [2]int(files[2*i:])}
@@ -79,19 +79,19 @@ func (s *store) add(k *Kept, files []int) (old []int) {
 // remove removes what a daemon has closed.
 func (s *store) remove(d *Dropped) (old []int) {
 	for _, at := range d.Sockets {
-		if fd, held := s.sockets[at]; held {
+		if fd, has := s.sockets[at]; has {
 			old = append(old, fd)
 			delete(s.sockets, at)
 		}
 	}
 	for _, id := range d.Pipes {
-		if pair, held := s.pipes[id]; held {
+		if pair, has := s.pipes[id]; has {
 			old = append(old, pair[:]...)
 			delete(s.pipes, id)
 		}
 	}
 	for _, slot := range d.Slots {
-		if c, held := s.conns[slot]; held {
+		if c, has := s.conns[slot]; has {
 			old = append(old, c.files[:]...)
 			delete(s.conns, slot)
 		}

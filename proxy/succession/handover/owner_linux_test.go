@@ -15,13 +15,14 @@ type estate struct {
 	t  *testing.T
 	mu sync.Mutex // guards what follows
 
-	kept, left, had   []bool // the predecessor goes on with it, has closed it; the successor goes on with it
-	predecessor, heir bool   // that one is alive
-	goesOn, served    bool   // as the sides see the end
+	kept, left, had          []bool // the predecessor goes on with it, has closed it; the successor goes on with it
+	predecessor, successor   bool   // that one is alive
+	predecessorKeeps, served bool   // as the sides see the end
 }
 
 func newEstate(t *testing.T, n int) *estate {
-	return &estate{t: t, kept: make([]bool, n), left: make([]bool, n), had: make([]bool, n), predecessor: true, heir: true}
+	return &estate{t: t, kept: make([]bool, n), left: make([]bool, n), had: make([]bool, n),
+		predecessor: true, successor: true}
 }
 
 // note notes what a side does, unless that one has died: then nothing is done any more.
@@ -56,7 +57,7 @@ func (e *estate) check() {
 		switch {
 		case e.predecessor && !e.kept[i] && !e.left[i]:
 			e.t.Errorf("connection %d is forgotten by the predecessor", i)
-		case e.heir && e.left[i] && !e.had[i]:
+		case e.successor && e.left[i] && !e.had[i]:
 			e.t.Errorf("connection %d is closed, and the successor does not have it", i)
 		}
 	}
@@ -81,7 +82,7 @@ func TestOneOwner(t *testing.T) {
 		if t.Failed() {
 			t.Fatalf("round %d of seed %d", round, seed)
 		}
-		ends[[4]bool{one.predecessor, one.heir, one.goesOn, one.served}]++
+		ends[[4]bool{one.predecessor, one.successor, one.predecessorKeeps, one.served}]++
 	}
 	t.Logf("ends (predecessor and successor alive, either content): %v", ends)
 }
@@ -111,7 +112,7 @@ func (o *trial) run() {
 		case 0:
 			o.dies(&o.predecessor, s)
 		case 1:
-			o.dies(&o.heir, p)
+			o.dies(&o.successor, p)
 		}
 	})
 	threads.Go(func() { o.precede(predecessor, stalls[0], mute) })
@@ -153,7 +154,7 @@ func (o *trial) precede(s *Successor, r *rand.Rand, mute bool) {
 		at += n
 	}
 	if err == nil {
-		o.goesOn = s.Done(0) == nil
+		o.predecessorKeeps = s.Done(0) == nil
 	} else if mute {
 		end = func() { o.dies(&o.predecessor, s.c) }
 	}
@@ -164,7 +165,7 @@ func (o *trial) succeed(p *Predecessor, r *rand.Rand) {
 	_, err := p.Serving(nil, Taker{
 		Conn: func(s *splice.SavedConn, files []int) {
 			closeAll(files)
-			o.note(&o.heir, o.had, int(s.ID))
+			o.note(&o.successor, o.had, int(s.ID))
 			stall(r)
 		},
 		Batch: func(*Batch) {},

@@ -90,11 +90,11 @@ func (p *Predecessor) Close() { p.c.close() }
 
 // Begin has the predecessor change nothing any more, and returns its sockets. This process has room for so many
 // descriptors.
-func (p *Predecessor) Begin(files int) (*Estate, error) {
+func (p *Predecessor) Begin(files int) (*Inheritance, error) {
 	if err := p.c.send(begin, Begin{files}); err != nil {
 		return nil, err
 	}
-	e := &Estate{}
+	e := &Inheritance{}
 	for {
 		message, got, err := p.c.receive(p.c.slow + p.c.step)
 		if err == nil {
@@ -112,7 +112,7 @@ func (p *Predecessor) Begin(files int) (*Estate, error) {
 }
 
 // add adds what a message brings, whose descriptors are in Files already. The last one is Begun.
-func (e *Estate) add(message []byte) (end bool, err error) {
+func (e *Inheritance) add(message []byte) (end bool, err error) {
 	switch k := kind(message[0]); k {
 	case sockets:
 		var s Sockets

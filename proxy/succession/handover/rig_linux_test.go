@@ -89,10 +89,10 @@ func raw(t testing.TB) (a, b *channel) {
 }
 
 // begins comes to the end of Begin and Begun at both ends.
-func begins(t testing.TB, p *Predecessor, s *Successor, room int) *Estate {
+func begins(t testing.TB, p *Predecessor, s *Successor, room int) *Inheritance {
 	t.Helper()
 	type result struct {
-		e   *Estate
+		e   *Inheritance
 		err error
 	}
 	got := make(chan result, 1)
@@ -181,15 +181,15 @@ func noLeak(t *testing.T) {
 	})
 }
 
-// heir is a Taker that keeps what it takes.
-type heir struct {
+// recordingTaker is a Taker that keeps what it takes.
+type recordingTaker struct {
 	conns    []*splice.SavedConn
 	sessions []*splice.SavedSession
 	files    []int
 	batches  int
 }
 
-func (h *heir) taker(t testing.TB) Taker {
+func (h *recordingTaker) taker(t testing.TB) Taker {
 	t.Cleanup(func() { closeAll(h.files) })
 	return Taker{
 		Conn: func(s *splice.SavedConn, files []int) {
@@ -204,7 +204,7 @@ func (h *heir) taker(t testing.TB) Taker {
 }
 
 // serves has the successor take what comes, and returns how that ended.
-func (h *heir) serves(t testing.TB, p *Predecessor) <-chan error {
+func (h *recordingTaker) serves(t testing.TB, p *Predecessor) <-chan error {
 	end, to := make(chan error, 1), h.taker(t)
 	go func() {
 		_, err := p.Serving(nil, to)

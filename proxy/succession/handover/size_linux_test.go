@@ -42,7 +42,7 @@ func TestLongNames(t *testing.T) {
 			noLeak(t)
 			p, s := served(t, 1<<20)
 			s.c.most = most
-			var h heir
+			var h recordingTaker
 			end := h.serves(t, p)
 			awaitServing(t, s)
 			given := ofPods(t, lengths()...)
@@ -67,7 +67,7 @@ func TestLongNames(t *testing.T) {
 func TestLongNamesOfRecords(t *testing.T) {
 	noLeak(t)
 	p, s := served(t, 1<<20)
-	var h heir
+	var h recordingTaker
 	taker, records := h.taker(t), 0
 	taker.Batch = func(b *Batch) { records += len(b.Records) }
 	end := make(chan error, 1)
@@ -163,7 +163,7 @@ func TestLongNamesOfKept(t *testing.T) {
 				t.Errorf("%d are too large, and there is room for %d", large, d.Room())
 			}
 			must(t, d.Drop(Dropped{Slots: []uint32{0, tooLong}}))
-			holds(t, keeper, 1+2*(len(all)-2))
+			awaitDescriptors(t, keeper, 1+2*(len(all)-2))
 			d.Close()
 			next := daemonOf(t, path)
 			r, _, err := next.Claim("")

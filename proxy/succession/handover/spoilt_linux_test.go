@@ -26,12 +26,12 @@ type spoilt struct {
 	number        int           // of the message
 	patience      time.Duration // of both sides
 
-	kinds    [2][]kind // that were sent, those of the predecessor first
-	came     int       // connections in batches that came whole
-	given    int       // connections that the predecessor knows to be the successor's
-	heir     heir
-	old, new error // how it went for either
-	took     time.Duration
+	kinds     [2][]kind // that were sent, those of the predecessor first
+	came      int       // connections in batches that came whole
+	given     int       // connections that the predecessor knows to be the successor's
+	successor recordingTaker
+	old, new  error // how it went for either
+	took      time.Duration
 }
 
 const (
@@ -132,8 +132,8 @@ func (h *spoilt) follows(t *testing.T, path string) error {
 	if err != nil {
 		return err
 	}
-	h.heir.files = append(h.heir.files, e.Files...)
-	_, err = p.Serving([]bool{true, true}, h.heir.taker(t))
+	h.successor.files = append(h.successor.files, e.Files...)
+	_, err = p.Serving([]bool{true, true}, h.successor.taker(t))
 	return err
 }
 
@@ -146,8 +146,8 @@ func TestSpoiltMessages(t *testing.T) {
 	noLeak(t)
 	whole := &spoilt{number: -1, patience: longest}
 	whole.run(t)
-	if whole.old != nil || whole.new != nil || len(whole.heir.conns) != batches*perBatch {
-		t.Fatalf("without a fault: %v, %v, %d connections", whole.old, whole.new, len(whole.heir.conns))
+	if whole.old != nil || whole.new != nil || len(whole.successor.conns) != batches*perBatch {
+		t.Fatalf("without a fault: %v, %v, %d connections", whole.old, whole.new, len(whole.successor.conns))
 	}
 	var stray [2]int
 	must(t, syscall.Pipe2(stray[:], syscall.O_CLOEXEC))
@@ -172,7 +172,7 @@ func TestSpoiltMessages(t *testing.T) {
 
 // check checks the end of it, where a message of that kind was spoilt.
 func (h *spoilt) check(t *testing.T, k kind) {
-	took := len(h.heir.conns)
+	took := len(h.successor.conns)
 	t.Logf("%d were given, %d taken; the predecessor: %v; the successor: %v; it took %s", h.given, took, h.old, h.new,
 		h.took.Round(time.Millisecond))
 	if h.took > 5*impatience {

@@ -62,7 +62,7 @@ func TestStored(t *testing.T) {
 	if len(e.Sockets) != 1 || e.LastID != 9 {
 		t.Errorf("begun with %+v", e)
 	}
-	var h heir
+	var h recordingTaker
 	resumed := 0
 	to := h.taker(t)
 	to.Batch = func(b *Batch) {
@@ -91,7 +91,7 @@ func TestStoredOfOneThatWasKilled(t *testing.T) {
 	e, err := p.Begin(1 << 20)
 	must(t, err)
 	t.Cleanup(func() { closeAll(e.Files) })
-	var h heir
+	var h recordingTaker
 	to := h.taker(t)
 	to.Batch = func(*Batch) {}
 	if _, err := p.Serving([]bool{true}, to); !errors.Is(err, ErrDied) || len(h.conns) != len(given) {

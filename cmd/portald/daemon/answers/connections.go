@@ -44,13 +44,13 @@ func (p userspaceConnections) all(ctx context.Context) iter.Seq[*adminsocket.Con
 
 // addTCP implements adminsocket.Daemon.AddTCP.
 func (p userspaceConnections) addTCP(ctx context.Context, to []adminsocket.Connection) {
-	asked := make([]record.Live, len(to))
+	live := make([]record.Live, len(to))
 	for i := range to {
-		asked[i].ID = to[i].ID
+		live[i].ID = to[i].ID
 	}
-	p.core.AskTCPInfo(ctx, asked)
+	p.core.AskTCPInfo(ctx, live)
 	for i := range to {
-		to[i].ClientTCP, to[i].EndpointTCP = shownTCP(asked[i].ClientTCP), shownTCP(asked[i].EndpointTCP)
+		to[i].ClientTCP, to[i].EndpointTCP = shownTCP(live[i].ClientTCP), shownTCP(live[i].EndpointTCP)
 	}
 }
 

@@ -44,7 +44,7 @@ type Facts struct {
 	Core      *splice.Core
 	Records   *connlog.Stream
 	Inventory *Inventory
-	Loop      proxy.Questions // of the reconcile loop
+	Loop      proxy.Calls // of the reconcile loop
 	Dataplane *dataplane.Dataplane
 	Stopwatch *proxy.Stopwatch
 	// ListFlows lists the conntrack table.
@@ -97,7 +97,7 @@ func (x *Explainer) explain(ctx context.Context, what, from string) (*explain.Re
 }
 
 // connection finds the connection that is asked for by its id: its Service and client are asked for then.
-func (x *Explainer) connection(q explain.Question) explain.Question {
+func (x *Explainer) connection(q explain.Query) explain.Query {
 	if q.ID == 0 {
 		return q
 	}
@@ -145,7 +145,7 @@ func (x *Explainer) leadsToServices(chain string) bool {
 
 // subjects collects the facts of service ports, and those of the node that take time.
 func (x *Explainer) subjects(
-	ctx context.Context, q explain.Question, ports []*service.Port, node *explain.Node,
+	ctx context.Context, q explain.Query, ports []*service.Port, node *explain.Node,
 ) []explain.Subject {
 	subjects := make([]explain.Subject, len(ports))
 	for i, p := range ports {
@@ -174,7 +174,7 @@ func (x *Explainer) standings(ctx context.Context, subjects []explain.Subject) e
 	ctx, cancel := context.WithTimeout(ctx, loopTime)
 	defer cancel()
 	standing := make([]*dataplane.PortStatus, len(subjects))
-	err := x.facts.Loop.Ask(ctx, func() {
+	err := x.facts.Loop.Do(ctx, func() {
 		for i := range subjects {
 			if s, ok := x.facts.Dataplane.Status(subjects[i].Port.Name); ok {
 				standing[i] = &s
@@ -190,7 +190,7 @@ func (x *Explainer) standings(ctx context.Context, subjects []explain.Subject) e
 	for i, s := range standing {
 		if s != nil {
 			subjects[i].Applied = &explain.Applied{
-				Port: s.Port, Mode: s.Mode, Claims: s.Claims, Holders: s.Holders, SetAside: string(s.Reason), Err: s.Err,
+				Port: s.Port, Mode: s.Mode, Claims: s.Claims, Holders: s.Holders, Quarantine: string(s.Reason), Err: s.Err,
 				Retry: s.Next,
 			}
 		}
@@ -263,7 +263,7 @@ func (x *Explainer) show(ctx context.Context, subjects []explain.Subject) {
 	for i := range subjects {
 		if s := &subjects[i]; s.Applied != nil {
 			s.Shows = true
-			s.Shown, s.ShownErr = x.facts.Writer.Show(ctx, s.Applied.Held())
+			s.Shown, s.ShownErr = x.facts.Writer.Show(ctx, s.Applied.OwnPortals())
 		}
 	}
 }

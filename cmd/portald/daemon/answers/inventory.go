@@ -26,7 +26,7 @@ import (
 type Inventory struct {
 	Store     *service.Store
 	Mode      service.Mode // of service ports that set none
-	Held      func(service.Frontend) *portal.Portal
+	PortalAt  func(service.Frontend) *portal.Portal
 	Listeners *userspace.Carrier
 	Totals    func(service.PortName) metrics.Totals
 	OpenBytes func() map[service.PortName]splice.Bytes
@@ -98,15 +98,15 @@ func (i *Inventory) usable(p *service.Port) (n int) {
 // frontend shows a frontend that a service port claims.
 func (i *Inventory) frontend(owner service.PortName, x service.Exposure) adminsocket.Frontend {
 	f := adminsocket.Frontend{Address: x.Frontend.Addr, Kind: x.Kind.String()}
-	held := i.Held(x.Frontend)
+	current := i.PortalAt(x.Frontend)
 	switch {
-	case held == nil:
+	case current == nil:
 		f.Target = "none"
 		return f
-	case held.Owner != owner:
-		f.Holder = held.Owner.Label()
+	case current.Owner != owner:
+		f.Holder = current.Owner.Label()
 	}
-	switch to := held.Target.(type) {
+	switch to := current.Target.(type) {
 	case portal.Redirect:
 		f.Target, f.Port = "redirect", to.Port
 	case portal.Reject:

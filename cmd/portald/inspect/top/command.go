@@ -60,7 +60,7 @@ the first line says so.`,
 		}
 		return newScreen(client, *interval, colorsOf(os.Getenv)).run(ctx, terminal)
 	}
-	return inspect.Look(cmd)
+	return inspect.ReadOnly(cmd)
 }
 
 // checkTerminal refuses what cannot be drawn on.
@@ -79,17 +79,17 @@ func noTerminal(why error) error {
 		"any output", why)
 }
 
-// begun is a screen that was initialized. The library would do that again, and drop the error.
-type begun struct{ tcell.Screen }
+// initializedScreen does nothing on Init: the library would initialize the screen again, and drop the error.
+type initializedScreen struct{ tcell.Screen }
 
 // Init implements tcell.Screen.
-func (begun) Init() error { return nil }
+func (initializedScreen) Init() error { return nil }
 
 // run shows the screen on a terminal that was initialized, until the user leaves it or ctx ends.
 func (s *screen) run(ctx context.Context, terminal tcell.Screen) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	s.app.SetScreen(begun{terminal})
+	s.app.SetScreen(initializedScreen{terminal})
 	// The library stops safely on its own goroutine alone. Once that has ended, the call waits for the end of the process.
 	context.AfterFunc(ctx, func() { s.app.QueueUpdate(s.app.Stop) })
 	go s.follow(ctx)

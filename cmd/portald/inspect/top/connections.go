@@ -63,7 +63,7 @@ func newConnections(s *screen, of scope) *list[adminsocket.Connection] {
 		open:    func(c *adminsocket.Connection) { s.enter(newConnection(s, c)) },
 		actions: map[rune]func(*adminsocket.Connection){'c': s.cut},
 	}
-	l.ask = func(ctx context.Context, w wish) ([]adminsocket.Connection, error) {
+	l.fetch = func(ctx context.Context, w listRequest) ([]adminsocket.Connection, error) {
 		q := of.query()
 		q.Sort, q.Limit, q.TCP = orderBy(w.sorted), mostConnections, w.sorted == columnRTT
 		if prefix, err := prefixOf(w.filter); err == nil {
@@ -177,8 +177,8 @@ func (s *screen) cut(c *adminsocket.Connection) {
 		return
 	}
 	id := c.ID
-	question := fmt.Sprintf("Cut connection %d of %s from %s?", id, inspect.Text(c.Service), c.Client)
-	s.confirm(question, func(ctx context.Context) (string, error) {
+	prompt := fmt.Sprintf("Cut connection %d of %s from %s?", id, inspect.Text(c.Service), c.Client)
+	s.confirm(prompt, func(ctx context.Context) (string, error) {
 		answer, err := s.client.Cut(ctx, id)
 		switch {
 		case err != nil:

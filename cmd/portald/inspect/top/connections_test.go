@@ -18,7 +18,7 @@ func shop(t *testing.T) *bed {
 		conn(3, "shop/dns", "10.0.0.3:1003", 20_000),
 	}
 	b.serve()
-	b.look()
+	b.start()
 	b.want("portald v1 on node-1, mode userspace, rules by iptables", "SERVICE")
 	b.press("2")
 	b.order("10.0.0.2:1002", "10.0.0.3:1003", "10.0.0.1:1001") // by bytes
@@ -142,7 +142,7 @@ func TestTextIsEscaped(t *testing.T) {
 	c.Pod, c.State = "shop/\x1b[31mx\n", "[::b]open"
 	b.connections = []adminsocket.Connection{c}
 	b.serve()
-	b.look()
+	b.start()
 	b.press("2")
 	b.want("shop/[red]cart", `shop/\x1b[31mx\n`, "[::b]open")
 	b.key(tcell.KeyEnter)
@@ -157,7 +157,7 @@ func TestManyConnections(t *testing.T) {
 			conn(uint64(i+1), "shop/cart", fmt.Sprintf("10.0.%d.%d:1000", i/250, i%250), int64(i)))
 	}
 	b.serve()
-	b.look()
+	b.start()
 	b.press("2")
 	b.want("10.0.19.249:1000")
 	b.key(tcell.KeyEnd)

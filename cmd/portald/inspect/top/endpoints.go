@@ -25,7 +25,7 @@ func newEndpoints(s *screen, of *adminsocket.Service) *list[adminsocket.Endpoint
 		columns: endpointColumns(),
 		id:      func(e *adminsocket.Endpoint) string { return e.Address.String() },
 		counts:  func(e *adminsocket.Endpoint) []uint64 { return []uint64{e.Dials, e.Failures} },
-		ask: func(ctx context.Context, _ wish) (out []adminsocket.Endpoint, err error) {
+		fetch: func(ctx context.Context, _ listRequest) (out []adminsocket.Endpoint, err error) {
 			all, err := s.client.Endpoints(ctx, adminsocket.EndpointQuery{
 				ServiceQuery: adminsocket.ServiceQuery{Services: []string{service}}})
 			for _, e := range all { // one without a port name is asked for by the name of all of its ports
@@ -85,8 +85,8 @@ func (s *screen) drain(
 	e *adminsocket.Endpoint, what string, do func(context.Context, adminsocket.Drain) (adminsocket.DrainAnswer, error),
 ) {
 	endpoint := e.Address.String()
-	question := fmt.Sprintf("%s %s (%s) in every Service that it serves?", what, endpoint, inspect.Text(e.Pod))
-	s.confirm(question, func(ctx context.Context) (string, error) {
+	prompt := fmt.Sprintf("%s %s (%s) in every Service that it serves?", what, endpoint, inspect.Text(e.Pod))
+	s.confirm(prompt, func(ctx context.Context) (string, error) {
 		answer, err := do(ctx, adminsocket.Drain{Endpoint: endpoint})
 		if err != nil {
 			return "", err

@@ -16,8 +16,8 @@ func (s *screen) key(event *tcell.EventKey) *tcell.EventKey {
 		s.app.Stop()
 		return nil
 	}
-	if s.notice = ""; s.asking != nil {
-		s.asking(event)
+	if s.notice = ""; s.promptKeys != nil {
+		s.promptKeys(event)
 		return nil
 	}
 	if event.Key() == tcell.KeyEscape {
@@ -72,12 +72,12 @@ func (s *screen) askFilter() {
 	}
 	text := []rune(f.filter())
 	s.foot.SetText(" Type a filter, then Enter; Esc drops it")
-	s.asking = func(event *tcell.EventKey) {
+	s.promptKeys = func(event *tcell.EventKey) {
 		switch event.Key() {
 		case tcell.KeyEnter:
-			s.asking = nil
+			s.promptKeys = nil
 		case tcell.KeyEscape:
-			s.asking, text = nil, nil
+			s.promptKeys, text = nil, nil
 		case tcell.KeyBackspace, tcell.KeyBackspace2:
 			text = text[:max(0, len(text)-1)]
 		case tcell.KeyRune:
@@ -89,10 +89,10 @@ func (s *screen) askFilter() {
 }
 
 // confirm asks before it does something that cannot be undone. do says what became of it.
-func (s *screen) confirm(question string, do func(ctx context.Context) (string, error)) {
-	s.foot.SetText(s.colors.tag(warn, " "+question+" y/n"))
-	s.asking = func(event *tcell.EventKey) {
-		s.asking = nil
+func (s *screen) confirm(prompt string, do func(ctx context.Context) (string, error)) {
+	s.foot.SetText(s.colors.tag(warn, " "+prompt+" y/n"))
+	s.promptKeys = func(event *tcell.EventKey) {
+		s.promptKeys = nil
 		s.draw()
 		if event.Rune() == 'y' {
 			go s.change(do)
@@ -112,7 +112,7 @@ func (s *screen) change(do func(ctx context.Context) (string, error)) {
 		if err != nil {
 			s.notice = s.colors.tag(bad, " "+err.Error())
 		}
-		s.look()
+		s.refresh()
 		s.draw()
 	})
 }

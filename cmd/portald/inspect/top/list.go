@@ -12,7 +12,7 @@ import (
 	"github.com/rivo/tview"
 )
 
-// list is a page of rows: a table that is sorted, filtered and asked for again and again.
+// list is a page of rows: a table that is sorted, filtered and fetched again and again.
 type list[T any] struct {
 	*tview.Table
 	screen  *screen
@@ -21,7 +21,7 @@ type list[T any] struct {
 	columns []column[T]
 	id      func(*T) string // tells the rows apart, from one answer to the next
 	counts  func(*T) []uint64
-	ask     func(ctx context.Context, w wish) ([]T, error)
+	fetch   func(ctx context.Context, w listRequest) ([]T, error)
 	open    func(*T) // by Enter; nil: nothing
 	actions map[rune]func(*T)
 
@@ -32,11 +32,11 @@ type list[T any] struct {
 	reversed bool
 	text     string // the filter
 	moved    bool   // by a key: the row that was chosen stays chosen wherever it goes
-	wish     atomic.Pointer[wish]
+	request  atomic.Pointer[listRequest]
 }
 
-// wish is what the next load is to ask for.
-type wish struct{ sorted, filter string }
+// listRequest has the sort order and filter for the next load.
+type listRequest struct{ sorted, filter string }
 
 // row is a row with the rates of its counts, a second; negative: not known yet.
 type row[T any] struct {
@@ -68,7 +68,7 @@ func (l *list[T]) setFilter(text string) { l.text = strings.ToLower(text); l.cha
 
 // load implements page.
 func (l *list[T]) load(ctx context.Context) (func(), error) {
-	all, err := l.ask(ctx, *l.wish.Load())
+	all, err := l.fetch(ctx, *l.request.Load())
 	if err != nil {
 		return nil, err
 	}
@@ -123,15 +123,15 @@ func (l *list[T]) sort(column int, reversed bool) {
 	l.changed()
 }
 
-// changed shows the rows in another way, and has the daemon asked: it may give others.
+// changed draws the rows in another order or with another filter, and fetches them again: the daemon may return others.
 func (l *list[T]) changed() {
 	l.fill()
-	l.screen.look()
+	l.screen.refresh()
 }
 
-// fill writes the table anew.
+// fill writes the table again.
 func (l *list[T]) fill() {
-	l.wish.Store(&wish{l.columns[l.sorted].name, l.text})
+	l.request.Store(&listRequest{l.columns[l.sorted].name, l.text})
 	chosen, at := l.chosen()
 	l.shown = l.choose()
 	l.Table.Clear()

@@ -29,7 +29,7 @@ func newRecords(s *screen, service string) *list[connlog.Line] {
 			return string(l.Event) + strconv.FormatUint(l.ID, 10) + l.Time.String()
 		},
 		counts: func(*connlog.Line) []uint64 { return nil },
-		ask: func(ctx context.Context, _ wish) (out []connlog.Line, err error) {
+		fetch: func(ctx context.Context, _ listRequest) (out []connlog.Line, err error) {
 			if refused != nil {
 				return nil, refused
 			}

@@ -34,7 +34,7 @@ type filtered interface {
 	setFilter(text string)
 }
 
-// screen is all that is seen: a line of the daemon, a line of pages, the page, and a line of keys, of a question or of
+// screen is all that is seen: a line of the daemon, a line of pages, the page, and a line of keys, of a prompt or of
 // what happened.
 type screen struct {
 	app      *tview.Application
@@ -45,7 +45,7 @@ type screen struct {
 	about, trail, foot *tview.TextView
 	body               *tview.Pages
 	layout             *tview.Flex
-	asking             func(*tcell.EventKey) // a question is open, and takes the keys
+	promptKeys         func(*tcell.EventKey) // a prompt is open, and takes the keys
 	notice             string                // in place of the keys, until the next one
 	info               adminsocket.Info
 	away               error // why the daemon does not answer
@@ -106,7 +106,7 @@ func (s *screen) shown() {
 	s.body.AddAndSwitchToPage("page", p, true)
 	s.app.SetFocus(p)
 	s.interruptLoad()
-	s.look()
+	s.refresh()
 	s.draw()
 }
 
@@ -116,8 +116,8 @@ func (s *screen) page() page {
 	return s.stack[len(s.stack)-1]
 }
 
-// look has the daemon asked now.
-func (s *screen) look() {
+// refresh loads the page now.
+func (s *screen) refresh() {
 	select {
 	case s.wake <- struct{}{}:
 	default: // it is about to be
@@ -200,7 +200,7 @@ func (s *screen) pause() {
 	s.mu.Lock()
 	s.paused = !s.paused
 	s.mu.Unlock()
-	s.look()
+	s.refresh()
 	s.draw()
 }
 
@@ -225,7 +225,7 @@ func (s *screen) draw() {
 	}
 	s.trail.SetText(tview.Escape(text))
 	switch {
-	case s.asking != nil:
+	case s.promptKeys != nil:
 	case s.notice != "":
 		s.foot.SetText(s.notice)
 	default:

@@ -19,7 +19,7 @@ func newServices(s *screen) *list[adminsocket.Service] {
 		counts: func(v *adminsocket.Service) []uint64 {
 			return []uint64{v.BytesUp, v.BytesDown, v.Ended + uint64(v.Open), v.Failed}
 		},
-		ask: func(ctx context.Context, _ wish) ([]adminsocket.Service, error) {
+		fetch: func(ctx context.Context, _ listRequest) ([]adminsocket.Service, error) {
 			return s.client.Services(ctx, adminsocket.ServiceQuery{})
 		},
 		open: func(v *adminsocket.Service) { s.enter(newEndpoints(s, v)) },

@@ -37,7 +37,7 @@ func market(t *testing.T) *bed {
 		Service: service.PortName{Namespace: "shop", Name: "cart", Port: "http", Protocol: inet.TCP},
 	})
 	b.serve()
-	b.look()
+	b.start()
 	b.want("Services", "shop/cart:http", "shop/dns", "spec.ports[0]: no")
 	return b
 }

@@ -14,7 +14,7 @@ import (
 type text struct {
 	*tview.TextView
 	title, keys string
-	ask         func(ctx context.Context) (string, error) // nil: the text stays
+	fetch       func(ctx context.Context) (string, error) // nil: the text stays
 	actions     map[rune]func()
 }
 
@@ -27,10 +27,10 @@ func (t *text) name() string  { return t.title }
 func (t *text) hints() string { return t.keys }
 
 func (t *text) load(ctx context.Context) (func(), error) {
-	if t.ask == nil {
+	if t.fetch == nil {
 		return func() {}, nil
 	}
-	now, err := t.ask(ctx)
+	now, err := t.fetch(ctx)
 	return func() { t.SetText(now) }, err
 }
 
@@ -48,7 +48,7 @@ func newConnection(s *screen, of *adminsocket.Connection) *text {
 	t := newText(&text{
 		title: "connection " + inspect.ID(of.ID), keys: "c cut", actions: map[rune]func(){'c': func() { s.cut(of) }},
 	})
-	t.ask = func(ctx context.Context) (string, error) {
+	t.fetch = func(ctx context.Context) (string, error) {
 		q := scope{service: of.Service, protocol: of.Protocol}.query()
 		if q.TCP = true; of.ID != 0 {
 			q.IDs = []uint64{of.ID}

@@ -141,8 +141,8 @@ func (b *bed) grows(grow func()) (steady func()) {
 	return func() { b.change(func() { b.grow = nil }) }
 }
 
-// look starts the screen.
-func (b *bed) look() {
+// start starts the screen.
+func (b *bed) start() {
 	b.Helper()
 	b.screen = tcell.NewSimulationScreen("UTF-8")
 	check(b.T, b.screen.Init())

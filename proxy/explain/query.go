@@ -11,8 +11,8 @@ import (
 	"github.com/portald/portald/proxy/record"
 )
 
-// Question is what was asked. One of its parts from Service on is set.
-type Question struct {
+// Query says what to explain: the parsed arguments of portald explain. One of its parts from Service on is set.
+type Query struct {
 	What string
 	From netip.Addr // the client; invalid: any
 
@@ -26,7 +26,7 @@ type Question struct {
 	exact   service.PortName // of a connection
 	dialled service.Frontend // by it
 
-	// What the answer found out.
+	// Set by Find.
 	Pod        string                                // namespace/name: the endpoint asked for
 	Endpoint   netip.AddrPort                        // the same by address
 	Frontends  map[service.PortName]service.Frontend // the one asked for, of each service port that has it
@@ -39,10 +39,10 @@ type Connection struct {
 	Record *record.Record // it has ended
 }
 
-// Parse reads a question: NAMESPACE/NAME[:PORT], service/… or pod/… before it, an address with a port or without,
-// either with /tcp or /udp behind it, or the id of a connection. From is an address, or empty.
-func Parse(what, from string) (q Question, err error) {
-	q = Question{What: what}
+// Parse reads a query: NAMESPACE/NAME[:PORT], service/… or pod/… before it, an address with a port or without, either
+// with /tcp or /udp behind it, or the id of a connection. From is an address, or empty.
+func Parse(what, from string) (q Query, err error) {
+	q = Query{What: what}
 	if from != "" {
 		if q.From, err = netip.ParseAddr(from); err != nil {
 			return q, fmt.Errorf("from %q: must be the address of a client", from)
@@ -69,7 +69,7 @@ func Parse(what, from string) (q Question, err error) {
 }
 
 // named reads a name.
-func (q Question) named(text string) (Question, error) {
+func (q Query) named(text string) (Query, error) {
 	for _, kind := range []string{"service", "svc", "pod"} {
 		if rest, ok := strings.CutPrefix(text, kind+"/"); ok && strings.Contains(rest, "/") {
 			text, q.kind = rest, strings.Replace(kind, "svc", "service", 1)
@@ -89,8 +89,8 @@ func (q Question) named(text string) (Question, error) {
 	return q, nil
 }
 
-// Of is the question about a connection: its service port, frontend and client.
-func (q Question) Of(c *Connection) Question {
+// Of returns the query about the service port, frontend and client of a connection.
+func (q Query) Of(c *Connection) Query {
 	q.Connection = c
 	name, client, dialled := service.PortName{}, netip.AddrPort{}, netip.AddrPort{}
 	if c.Live != nil {
@@ -103,9 +103,9 @@ func (q Question) Of(c *Connection) Question {
 	return q
 }
 
-// About returns what keeps the records that concern the question: of a service port, and of the client or pod if one
-// was asked for.
-func (q Question) About(p *service.Port) func(*record.Record) bool {
+// About returns a filter of the records that concern the query: of a service port, and of the client or pod if one was
+// asked for.
+func (q Query) About(p *service.Port) func(*record.Record) bool {
 	return func(r *record.Record) bool {
 		switch {
 		case r.Service != p.Name:
