@@ -51,7 +51,7 @@ func carrySettings() []Setting {
 				Most:    maxRetries + 1,
 				Part:    func(p *Port) *[]time.Duration { return &p.Policy.ConnectTimeouts },
 			},
-			Help:  "timeouts of the dials of one connection, each to another endpoint: `TIMES` with commas between",
+			Help:  "timeouts of the dials of one connection, each to another endpoint: comma-separated `TIMES`",
 			About: "timeouts of the dials of one connection, each to another endpoint",
 		},
 		{
@@ -111,9 +111,9 @@ func carrySettings() []Setting {
 				Words:   []string{RecordsAll.String(), RecordsFailures.String(), RecordsOff.String()},
 				Set:     func(p *Port, word string) { p.Policy.Logging.Records, _ = ParseRecords(word) },
 			},
-			Help: "which `CONNECTIONS` the connection log has: all, failures (those that failed, or of which a dial did), " +
+			Help: "which `CONNECTIONS` the connection log has: all, failures (the connection or one of its dials failed), " +
 				"or off",
-			About: "which connections the connection log has; `failures` are those that failed, or of which a dial did",
+			About: "which connections the connection log has; `failures`: the connection or one of its dials failed",
 		},
 		{
 			Name: "connection-log-sample", Field: "connectionLogSample",

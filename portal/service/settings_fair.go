@@ -39,16 +39,16 @@ func fairSettings() []Setting {
 			Value: Count{
 				Default: new(0), Most: maxRate, Set: limit(func(p *Policy) *int { return &p.Shares.ConnectionRate }),
 			},
-			Help: "maximum `NUMBER` of new connections, or UDP sessions, a second of one service port, in bursts of up to " +
+			Help: "maximum `NUMBER` of new connections, or UDP sessions, per second of one service port, in bursts of up to " +
 				"as many; further ones are refused; 0: no limit",
-			About: "maximum number of new connections, or UDP sessions, a second of each port; 0: no limit",
+			About: "maximum number of new connections, or UDP sessions, per second of each port; 0: no limit",
 		},
 		{
 			Name: "connection-rate-per-client", Field: "connectionRatePerClient",
 			Value: Count{
 				Default: new(0), Most: maxRate, Set: limit(func(p *Policy) *int { return &p.Shares.ConnectionRatePerClient }),
 			},
-			Help: "maximum `NUMBER` of new connections, or UDP sessions, a second of one client address to one service " +
+			Help: "maximum `NUMBER` of new connections, or UDP sessions, per second of one client address to one service " +
 				"port, in bursts of up to as many; further ones are refused; 0: no limit",
 			About: "the same of one client address to each port; 0: no limit",
 		},
@@ -57,10 +57,10 @@ func fairSettings() []Setting {
 			Value: Count{
 				Default: new(1024), Most: maxWaiting, Set: limit(func(p *Policy) *int { return &p.Shares.MaxWaiting }),
 			},
-			Help: "maximum `NUMBER` of connections and UDP sessions of one Service that wait for an endpoint; for one " +
-				"more, the client with the most of them loses the oldest; 0: no limit",
-			About: "maximum number of connections and UDP sessions of the Service that wait for an endpoint; for one " +
-				"more, the client with the most of them loses the oldest; needs `wait-for-endpoint`",
+			Help: "maximum `NUMBER` of connections and UDP sessions of one Service that wait for an endpoint; if another " +
+				"comes, the oldest of the client that has the most is refused; 0: no limit",
+			About: "maximum number of connections and UDP sessions of the Service that wait for an endpoint; if another " +
+				"comes, the oldest of the client that has the most is refused; needs `wait-for-endpoint`",
 		},
 	}
 }

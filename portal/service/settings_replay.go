@@ -14,12 +14,12 @@ func replaySettings() []Setting {
 			Words:   []string{RetryConnect.String(), RetryReset.String()},
 			Set:     func(p *Port, words []string) { p.Policy.RetryOn = parseRetryOn(words) },
 		},
-		Help: "`EVENTS` after which a TCP connection goes to another endpoint: connect (a dial failed), which always does, " +
-			"and reset-before-response (the endpoint ended it before its first byte; what the client sent, up to 64 KiB, " +
-			"is sent again)",
-		About: "when a TCP connection goes to another endpoint: `connect` is that a dial failed; with " +
-			"`reset-before-response` also if the endpoint ends it before its first byte, and what the client " +
-			"sent is sent again: only for requests that may be executed twice",
+		Help: "`EVENTS` after which portald tries another endpoint for a TCP connection: connect (a dial failed), which " +
+			"always applies, and reset-before-response (the endpoint ended the connection before its first byte; portald " +
+			"sends the client's bytes, up to 64 KiB, again)",
+		About: "when portald tries another endpoint for a TCP connection: `connect`: a dial failed; " +
+			"`reset-before-response`: also if the endpoint ends the connection before its first byte. portald then " +
+			"sends the client's bytes again: only for requests that may be executed twice",
 	}}
 }
 

@@ -61,7 +61,7 @@ func TestManualHasEveryFlag(t *testing.T) {
 // annotationTable is what a Service may set.
 func annotationTable() string {
 	var out strings.Builder
-	out.WriteString("\n| annotation | value | default | what it is |\n|---|---|---|---|\n")
+	out.WriteString("\n| annotation | value | default | description |\n|---|---|---|---|\n")
 	for _, s := range service.Settings() {
 		fallback := ""
 		if field := s.Field; field != "" || s.Name == "mode" {
@@ -78,7 +78,7 @@ func tables() string {
 	plain.setDefaults()
 	var out strings.Builder
 	for _, t := range usedTopics() {
-		fmt.Fprintf(&out, "\n### %s\n\n| field | flag | default | what it is | a change counts |\n"+
+		fmt.Fprintf(&out, "\n### %s\n\n| field | flag | default | description | takes effect |\n"+
 			"|---|---|---|---|---|\n", t.title)
 		for _, s := range t.settings {
 			counts := "at the next start"
@@ -88,7 +88,7 @@ func tables() string {
 			fmt.Fprintf(&out, "| %s | %s | %s | %s | %s |\n", fieldName(s), flagName(s), defaultOf(&plain, s), s.text, counts)
 		}
 	}
-	fmt.Fprint(&out, "\n### Accepted from kube-proxy, and without effect\n\n| field | flag | default | why |\n"+
+	fmt.Fprint(&out, "\n### Accepted from kube-proxy, without effect\n\n| field | flag | default | why |\n"+
 		"|---|---|---|---|\n")
 	for _, s := range unusedSettings() {
 		fmt.Fprintf(&out, "| %s | %s | %s | %s |\n", fieldName(s), flagName(s), defaultOf(&plain, s), s.text)

@@ -15,28 +15,29 @@ func connectionLogSettings() []setting {
 		{portald, "connectionLog.format", "connection-log-format", atStart, oneOf(connlog.FormatNames()...),
 			"`FORMAT` of the records: json, text, logfmt or columns"},
 		{portald, "connectionLog.events", "connection-log-events", live, oneOf(eventNames()...),
-			"`EVENTS` of a connection that are logged, with commas between: start, attempt (each dial), periodic (of those " +
-				"that are open for long), end"},
+			"`EVENTS` of a connection that are logged, comma-separated: start, attempt (each dial), periodic (while it is " +
+				"open), end"},
 		{portald, "connectionLog.period", "connection-log-period", live, atLeast(time.Second),
-			"`TIME` between two records of a connection that is open for long, with the event periodic"},
+			"`TIME` between two records of an open connection, with the event periodic"},
 		{portald, "connectionLog.maxSize", "connection-log-max-size", atStart, optional(size),
-			"`SIZE` at which the file is renamed and a new one begun, such as 100Mi; 0: none, others may rename it"},
+			"`SIZE` at which the file is renamed and a new one started, such as 100Mi; 0: no limit, other programs may " +
+				"rename it"},
 		{portald, "connectionLog.maxAge", "connection-log-max-age", atStart, notNegative,
-			"`TIME` after which the file is renamed and a new one begun; 0: never"},
+			"`TIME` after which the file is renamed and a new one started; 0: never"},
 		{portald, "connectionLog.maxFiles", "connection-log-max-files", atStart, notNegative,
 			"`NUMBER` of renamed files that are kept; 0: all"},
 		{portald, "connectionLog.compress", "connection-log-compress", atStart, nil, "compress renamed files with gzip"},
 		{portald, "connectionLog.otlp.endpoint", "connection-log-otlp-endpoint", atStart, optional(httpURL),
 			"export the records to this OpenTelemetry collector, by OTLP over HTTP at `URL`, such as " +
-				"https://collector:4318; default: that of OTEL_EXPORTER_OTLP_ENDPOINT, if it is set"},
+				"https://collector:4318; default: the environment variable OTEL_EXPORTER_OTLP_ENDPOINT, if set"},
 		{portald, "connectionLog.otlp.headers", "connection-log-otlp-headers", atStart, header,
-			"`HEADERS` of these requests, each NAME=VALUE, with commas between; OTEL_EXPORTER_OTLP_HEADERS keeps secrets " +
-				"out of the configuration"},
+			"`HEADERS` of these requests, comma-separated, each NAME=VALUE; the environment variable " +
+				"OTEL_EXPORTER_OTLP_HEADERS keeps secrets out of the configuration"},
 		{portald, "connectionLog.otlp.caFile", "connection-log-otlp-ca-file", atStart, nil,
-			"`FILE` with the certificates that sign the collector's; default: those of the system"},
+			"`FILE` with the CA certificates that sign the collector's certificate; default: the system's"},
 		{portald, "connectionLog.otlp.certFile", "connection-log-otlp-cert-file", atStart, nil,
-			"`FILE` with the certificate to show to the collector"},
-		{portald, "connectionLog.otlp.keyFile", "connection-log-otlp-key-file", atStart, nil, "`FILE` with its key"},
+			"`FILE` with the client certificate for the collector"},
+		{portald, "connectionLog.otlp.keyFile", "connection-log-otlp-key-file", atStart, nil, "`FILE` with its private key"},
 	}
 }
 

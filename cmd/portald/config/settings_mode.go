@@ -6,7 +6,7 @@ import "github.com/portald/portald/portal/netsh"
 func modeSettings() []setting {
 	const (
 		bit  = "`NUMBER` from 0 to 31 of the bit of the packet mark that requests masquerading"
-		all  = "masquerade all connections to ClusterIPs, of pods too, for Services in mode kernel"
+		all  = "masquerade all connections to ClusterIPs, also from pods, for Services in kernel mode"
 		ipt  = "; for the writers iptables and ipvs"
 		nft  = "; for the writer nftables"
 		ipvs = "; for the writer ipvs"
@@ -16,18 +16,18 @@ func modeSettings() []setting {
 			"`MODE` of Services that do not choose one: userspace (served by the daemon's listeners), or " +
 				"iptables, nftables or ipvs (served by the kernel). Default: userspace; kube-proxy's is iptables"},
 		{portald, "writer", "writer", atStart, oneOf(modeIPTables, modeNFTables, modeIPVS, writerNetsh),
-			"`WRITER` of the rules: iptables, nftables or ipvs, on Windows netsh; default: that of the mode, in userspace " +
-				"iptables or netsh"},
+			"`WRITER` of the rules: iptables, nftables or ipvs, on Windows netsh; default: the same as the mode, in " +
+				"userspace mode iptables or netsh"},
 		{portald, "interfaceName", "interface-name", atStart, optional(notBlank),
-			"`NAME` of the interface that gets the addresses of Services; for the writer netsh. Default: that in the " +
+			"`NAME` of the interface that gets the addresses of Services; for the writer netsh. Default: the " +
 				"environment variable " + interfaceVariable + ", or " + netsh.DefaultInterface},
 		{kubeProxy, "iptables.masqueradeBit", "iptables-masquerade-bit", atStart, between(0, 31), bit + ipt},
 		{kubeProxy, "iptables.masqueradeAll", "masquerade-all", atStart, nil, all + ipt},
 		{kubeProxy, "nftables.masqueradeBit", "", atStart, between(0, 31), bit + nft},
 		{kubeProxy, "nftables.masqueradeAll", "", atStart, nil, all + nft},
 		{portald, "serviceCIDRs", "service-cidrs", atStart, cidr,
-			"`CIDRS` of the cluster's Service addresses: connections to those that no Service has are dropped" +
-				nft + ". Default: those of the cluster's ServiceCIDR objects, with serviceProxyName none"},
+			"`CIDRS` of the cluster's Service addresses: connections to an address in them that no Service has are dropped" +
+				nft + ". Default: the CIDRs of the cluster's ServiceCIDR objects, with serviceProxyName none"},
 		{kubeProxy, "ipvs.scheduler", "ipvs-scheduler", atStart, scheduler(),
 			"`NAME` of the scheduler: rr, wrr, lc, wlc, lblc, lblcr, sh, dh, sed, nq or mh" + ipvs},
 		{kubeProxy, "ipvs.excludeCIDRs", "ipvs-exclude-cidrs", atStart, cidr,

@@ -24,40 +24,40 @@ func usedTopics() []topic {
 			{kubeProxy, "metricsBindAddress", "metrics-bind-address", atStart, serverAddress,
 				"`ADDRESS` of the metrics server (/metrics, /proxyMode); port 0, or an empty flag: none"},
 			{portald, "adminSocket", "admin-socket", atStart, optional(adminPath),
-				"Unix socket (`PATH`; on Windows a named pipe) of the commands that look into the daemon and cut, drain " +
-					"and set its log level; root alone can open it. Empty: none"},
+				"Unix socket (`PATH`; on Windows a named pipe) for the commands that inspect the daemon, cut, drain and " +
+					"set its log level; only root can open it. Empty: none"},
 			{portald, "handOverSocket", "hand-over-socket", atStart, optional(adminPath),
-				"Unix socket (`PATH`) by which the next portald on this node takes over listeners and open connections; " +
-					"root alone can open it. Default: beside the admin socket, such as " +
+				"Unix socket (`PATH`) through which the next portald on this node takes over listeners and open connections; " +
+					"only root can open it. Default: next to the admin socket, such as " +
 					"/run/portald/admin-handover.sock. Empty: none"},
 			{portald, "keepSocket", "keep-socket", atStart, optional(adminPath),
 				"Unix socket (`PATH`) of portald keep, which holds listeners and open connections in case the daemon " +
-					"crashes; if there is none when it starts it goes without. Default: beside the admin socket, such as " +
+					"crashes; if no keeper runs when the daemon starts, it runs without. Default: next to the admin socket, such as " +
 					"/run/portald/admin-keep.sock. Empty: none"},
 			{kubeProxy, "bindAddressHardFail", "bind-address-hard-fail", atStart, nil,
 				"exit if one of these addresses cannot be bound, instead of retrying"},
 			{portald, "readOnlyAPI", "read-only-api", atStart, nil,
 				"serve /v1/connections, /v1/records, /v1/services and /v1/endpoints on the metrics server, to every user and " +
-					"every host-network pod of this node; default: they are at the admin socket alone, for root"},
+					"every host-network pod of this node; default: only on the admin socket, for root"},
 			{kubeProxy, "enableProfiling", "profiling", atStart, nil, "serve /debug/pprof on the metrics server"},
 		}},
 		{"Frontends", []setting{
 			{kubeProxy, "nodePortAddresses", "nodeport-addresses", atStart, nodePortAddress,
 				"`CIDRS` of the node addresses on which NodePorts and health check ports are served, or primary, localhost " +
-					"or all; primary: those of the Node object, or the host's own if manifests have none. Default: all, in mode " +
-					"nftables primary"},
+					"or all; primary: the addresses in the Node object, or the host's own if manifests have no Node. Default: all, " +
+					"in mode nftables primary"},
 			{kubeProxy, "iptables.localhostNodePorts", "iptables-localhost-nodeports", atStart, nil,
 				"serve NodePorts on 127.0.0.1 and ::1 too, if the addresses for NodePorts include them"},
 			{portald, "externalIPCIDRs", "external-ip-cidrs", atStart, cidr,
 				"`CIDRS` from which spec.externalIPs may claim addresses; default: none, external IPs are " +
 					"disabled"},
 			{portald, "nodeIPs", "node-ip", atStart, hostAddress,
-				"`ADDRESS` of this node, one of each family: connections are redirected to it, instead of to the " +
+				"`ADDRESS` of this node, one per family: connections are redirected to it, instead of to the " +
 					"address of the interface on which they arrive. For CNIs whose pod interfaces have no address on " +
 					"the node's side"},
 			{kubeProxy, "bindAddress", "bind-address", atStart, nodeAddress,
-				"`ADDRESS` of this node, instead of the one in the Node object; its family is that of the " +
-					"servers' default addresses. No socket is bound to it"},
+				"`ADDRESS` of this node, instead of the one in the Node object; the default addresses of the " +
+					"servers have its family. No socket is bound to it"},
 		}},
 		{"Which clients are local to the cluster (externalTrafficPolicy: Local does not restrict them)", []setting{
 			{kubeProxy, "detectLocalMode", "detect-local-mode", atStart,
@@ -65,7 +65,7 @@ func usedTopics() []topic {
 				"`MODE` of detecting pods: ClusterCIDR, NodeCIDR, BridgeInterface or InterfaceNamePrefix; " +
 					"default: ClusterCIDR"},
 			{kubeProxy, "clusterCIDR", "cluster-cidr", atStart, cidrPair,
-				"`CIDR` of pod addresses, or one of each family with a comma between; for ClusterCIDR"},
+				"`CIDR` of pod addresses, or one per family, comma-separated; for ClusterCIDR"},
 			{kubeProxy, "detectLocal.bridgeInterface", "pod-bridge-interface", atStart, nil,
 				"`NAME` of the bridge of pods; for BridgeInterface"},
 			{kubeProxy, "detectLocal.interfaceNamePrefix", "pod-interface-name-prefix", atStart, nil,
@@ -79,26 +79,26 @@ func usedTopics() []topic {
 					"one up, and as source ports of TCP connections to endpoints, in rotation"},
 			{kubeProxy, "portRange", "", atStart, optionalPortRange, "the same as proxyPortRange, if that is not set"},
 			{portald, "iptablesVariant", "iptables-variant", atStart, optional(oneOf("nft", "legacy")),
-				"`VARIANT` of iptables: nft or legacy; default: the one that kubelet uses on this host, else as " +
-					"docs/install.md says; cleanup cleans both"},
+				"`VARIANT` of iptables: nft or legacy; default: the one that kubelet uses on this host, otherwise " +
+					"see docs/install.md; cleanup cleans both"},
 		}},
 		{"The kernel, written at start", kernelSettings()},
 		{"The process", []setting{
 			{kubeProxy, asService, "windows-service", atStart, nil,
-				"run as a service of Windows, started by the service control manager; portald service install sets it"},
+				"run as a Windows service, started by the service control manager; portald service install sets it"},
 			{portald, "log.path", "log-file", atStart, nil,
-				"`FILE`, - for standard error; it is renamed to FILE.1 when it has 100 MiB. Default: -, as a service of " +
-					"Windows %ProgramData%\\portald\\portald.log"},
+				"`FILE`, - for standard error; it is renamed to FILE.1 when it has 100 MiB. Default: -; as a Windows " +
+					"service %ProgramData%\\portald\\portald.log"},
 		}},
 		{titleLog, []setting{
 			{portald, "log.format", "log-format", atStart, optional(oneOf("text", "json")),
-				"`FORMAT`: text or json; default: that of --logging-format"},
+				"`FORMAT`: text or json; default: --logging-format"},
 			{portald, "log.level", "log-level", live, optional(oneOf("error", "warn", "info", "debug", "trace")),
-				"`LEVEL`: error, warn, info, debug or trace; default: that of --v"},
+				"`LEVEL`: error, warn, info, debug or trace; default: as --v says"},
 			{kubeProxy, "logging.format", "logging-format", atStart, oneOf("text", "json"),
 				"`FORMAT`: text or json, kube-proxy's name for it"},
 			{kubeProxy, "logging.verbosity", "v", live, nil,
-				"`NUMBER` of kube-proxy's verbosity: 0 to 3 is level info, 4 and 5 debug, 6 and more trace"},
+				"`NUMBER` of kube-proxy's verbosity: 0 to 3 mean the level info, 4 and 5 debug, 6 and above trace"},
 		}},
 	}
 }
@@ -107,22 +107,22 @@ func sourceSettings() []setting {
 	return []setting{
 		{portald, "manifests", "manifests", atStart, notBlank,
 			"`PATH` of Service, EndpointSlice, Node and ServiceCIDR manifests to use instead of the API server: a file, a " +
-				"directory, or - for standard input; repeatable. Changes of files are followed"},
+				"directory, or - for standard input; repeatable. portald follows changes of the files"},
 		{kubeProxy, "clientConnection.kubeconfig", "kubeconfig", atStart, nil,
-			"`FILE` with the address and credentials of the API server; default: those of the pod"},
+			"`FILE` with the address and credentials of the API server; default: the pod's service account"},
 		{portald, "master", "master", atStart, nil, "`URL` of the API server, instead of the one in the kubeconfig"},
 		{kubeProxy, "hostnameOverride", "hostname-override", atStart, optional(notBlank),
 			"`NAME` of this node in EndpointSlices; default: the host name, in lower case"},
 		{portald, "serviceProxyName", "service-proxy-name", atStart, labelValue,
 			"serve only Services whose label service.kubernetes.io/service-proxy-name is this `NAME`; default: " +
-				"those without the label"},
+				"only Services without the label"},
 		{portald, "refusedAnnotations", "refused-annotations", atStart, annotation(),
-			"`NAMES` of annotations that Services may not set, without portald.io/, or all; a Service that does " +
-				"gets an event, and the daemon's value. Default: none"},
+			"`NAMES` of annotations that Services may not set, without portald.io/, or all; if a Service does, " +
+				"portald creates an event and uses the daemon's value. Default: none"},
 		{kubeProxy, "clientConnection.contentType", "kube-api-content-type", atStart, nil,
 			"content `TYPE` of requests to the API server"},
 		{kubeProxy, "clientConnection.acceptContentTypes", "", atStart, nil,
-			"content types of the API server's responses; default: that of contentType"},
+			"content types of the API server's responses; default: contentType"},
 		{kubeProxy, "clientConnection.qps", "kube-api-qps", atStart, nil,
 			"`NUMBER` of requests per second to the API server; negative: no limit"},
 		{kubeProxy, "clientConnection.burst", "kube-api-burst", atStart, notNegative, "`NUMBER` of requests in a burst"},
@@ -141,7 +141,7 @@ func connectionSettings() []setting {
 				"at the limit a session of the Service with the most is evicted; 0: half the ports of " +
 				"net.ipv4.ip_local_port_range"},
 		{portald, "engine", "engine", atStart, oneOf(EngineAuto, EngineEpoll, EngineGoroutine),
-			"`ENGINE` that moves the bytes of connections: epoll (event loops, on Linux), goroutine (on any system), or " +
+			"`ENGINE` that moves the bytes of connections: epoll (event loops, Linux only), goroutine (on any system), or " +
 				"auto: epoll where there is one"},
 		{portald, "drainTimeout", "drain-timeout", live, notNegative,
 			"`TIME` after SIGTERM in which open connections may end by themselves; a second signal closes them at " +
