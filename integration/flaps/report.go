@@ -66,7 +66,7 @@ func (r *report) tables() string {
 
 // table is of one client, in Markdown, with columns of even width.
 func (r *report) table(client string) string {
-	rows := [][]string{{client, "operations", "failed", "failed connects", "of what", "retried", "p50 ms", "p99 ms",
+	rows := [][]string{{client, "operations", "failed", "failed connects", "failure kinds", "retried", "p50 ms", "p99 ms",
 		"max ms"}}
 	for _, one := range r.Results {
 		if one.Client == client {

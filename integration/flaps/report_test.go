@@ -23,7 +23,7 @@ func TestTables(t *testing.T) {
 	r := report{Seed: 1, Seconds: 30, Endpoints: 5, Results: []result{one, two}, Skipped: []string{"pgbench: no initdb"}}
 	want := `5 endpoints, 0 events in 30 s of seed 1; EndpointSlices do not change.
 
-| curl                | operations |    failed | failed connects | of what            | retried | p50 ms | p99 ms | max ms |
+| curl                | operations |    failed | failed connects | failure kinds      | retried | p50 ms | p99 ms | max ms |
 |---------------------|-----------:|----------:|----------------:|--------------------|--------:|-------:|-------:|-------:|
 | portald             |        100 |         0 |               0 |                    |       0 |   50.0 |     99 |    100 |
 | kube-proxy-nftables |        103 | 3 (2.9 %) |               2 | refused 2, reset 1 |       0 |    1.0 |      1 |      1 |
