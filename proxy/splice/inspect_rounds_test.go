@@ -41,11 +41,11 @@ func TestSourcePortLimit(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := Options{SourcePorts: inet.PortRange{First: 1000, Last: 1999}, SpareSource: spare}
-	if n := o.sourcePorts(); n != 996 {
+	p := SourcePorts{Range: inet.PortRange{First: 1000, Last: 1999}, Reserved: spare}
+	if n := p.Count(); n != 996 {
 		t.Errorf("%d ports, want 996", n)
 	}
-	if n := (&Options{SpareSource: spare}).sourcePorts(); n != 0 {
+	if n := (SourcePorts{Reserved: spare}).Count(); n != 0 {
 		t.Errorf("%d ports where the kernel chooses, want 0", n)
 	}
 }

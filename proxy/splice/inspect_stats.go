@@ -1,7 +1,6 @@
 package splice
 
 import (
-	"github.com/portald/portald/platform/inet"
 	"github.com/portald/portald/proxy/quota"
 )
 
@@ -53,19 +52,6 @@ func (c *Core) limits() Limits {
 		Descriptors: a.Most(quota.Descriptors), Sessions: a.Most(quota.Sessions),
 		PipePages: a.Pipes.Most(), Buffers: a.Buffers.Most(), Kept: a.Most(quota.Kept),
 		ReplayBytes: a.Most(quota.ClientBytes),
-		SourcePorts: c.opts.sourcePorts(),
+		SourcePorts: int64(c.opts.SourcePorts.Count()),
 	}
-}
-
-// sourcePorts counts the ports of SourcePorts but for those of SpareSource, which do not overlap.
-func (o *Options) sourcePorts() int64 {
-	all := o.SourcePorts
-	if all.Last == 0 {
-		return 0
-	}
-	n := all.Size()
-	for _, s := range o.SpareSource {
-		n -= inet.PortRange{First: max(s.First, all.First), Last: min(s.Last, all.Last)}.Size()
-	}
-	return int64(n)
 }

@@ -13,14 +13,13 @@ import (
 
 // Options of a Core. Zero values mean the defaults that each field names.
 type Options struct {
-	Policy      service.Policy   // for what a service port leaves open; zero fields mean service.DefaultPolicy
-	SourcePorts inet.PortRange   // local ports of TCP sockets to endpoints; default the kernel's
-	SpareSource []inet.PortRange // of these, those that are left alone
-	UDPSessions int              // sessions one UDP socket may hold; default DefaultUDPSessions
-	Account     *quota.Account   // of descriptors, sessions and memory; default one without bounds
-	TCPInfo     bool             // records have TCP_INFO of both sockets, which costs a microsecond a connection
-	Start       time.Time        // 0 of the core's clock; one that a successor uses too can go on with it; default now
-	Mark        uint32           // SO_MARK of sockets to endpoints, for which it needs CAP_NET_ADMIN; default none
+	Policy      service.Policy // for what a service port leaves open; zero fields mean service.DefaultPolicy
+	SourcePorts SourcePorts    // local ports of TCP sockets to endpoints; default the kernel's
+	UDPSessions int            // sessions one UDP socket may hold; default DefaultUDPSessions
+	Account     *quota.Account // of descriptors, sessions and memory; default one without bounds
+	TCPInfo     bool           // records have TCP_INFO of both sockets, which costs a microsecond a connection
+	Start       time.Time      // 0 of the core's clock; one that a successor uses too can go on with it; default now
+	Mark        uint32         // SO_MARK of sockets to endpoints, for which it needs CAP_NET_ADMIN; default none
 
 	// Observe is called when a front is opened, and returns the observer of its connections. Default: none.
 	Observe func(service.PortName) record.Observer
@@ -63,6 +62,24 @@ type Options struct {
 	Returns func(client, endpoint netip.Addr, iface int) bool
 	// ReturnsKnown is to Returns what IsLocalKnown is to IsLocal.
 	ReturnsKnown func(client, endpoint netip.Addr, iface int) (returns, known bool)
+}
+
+// SourcePorts are the local ports that connections to endpoints may have.
+type SourcePorts struct {
+	Range    inet.PortRange   // Last is 0: the kernel chooses
+	Reserved []inet.PortRange // ports of Range that are left to servers; they do not overlap
+}
+
+// Count returns how many ports there are, 0 if the kernel chooses.
+func (p SourcePorts) Count() int {
+	if p.Range.Last == 0 {
+		return 0
+	}
+	n := p.Range.Size()
+	for _, r := range p.Reserved {
+		n -= inet.PortRange{First: max(r.First, p.Range.First), Last: min(r.Last, p.Range.Last)}.Size()
+	}
+	return n
 }
 
 // Inherited is a socket that was open before.

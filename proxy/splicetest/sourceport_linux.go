@@ -49,7 +49,7 @@ func (c *cluster) fewPorts() {
 func (c *cluster) startOfFew(opts splice.Options) *dataPath {
 	c.Helper()
 	c.fewPorts()
-	opts.SourcePorts = inet.PortRange{First: fewFirst, Last: fewLast}
+	opts.SourcePorts.Range = inet.PortRange{First: fewFirst, Last: fewLast}
 	return c.start(opts)
 }
 

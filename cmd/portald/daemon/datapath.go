@@ -29,8 +29,9 @@ func newDataPath(
 	account := quota.NewAccount(budgetOf(cfg, limit, k, log))
 	core, err := splice.New(splice.Options{
 		Policy: cfg.Settings.Policy, UDPSessions: cfg.UDPSessions, Account: account,
-		SourcePorts: cfg.ProxyPorts, SpareSource: hostinfo.ReservedPorts(log), Mark: hostinfo.DialMark(log),
-		Start: platform.ClockStart(), Listen: inherited.Listen, Listening: k.SocketChanged,
+		SourcePorts: splice.SourcePorts{Range: cfg.ProxyPorts, Reserved: hostinfo.ReservedPorts(log)},
+		Mark:        hostinfo.DialMark(log),
+		Start:       platform.ClockStart(), Listen: inherited.Listen, Listening: k.SocketChanged,
 		TCPInfo: true, WhoIs: src.whoIs, NeedPods: src.waker.Need, Observe: to.observer, Warn: to.shortages.report,
 		OriginalDst: platform.OriginalDst, OriginalDstUDP: h.Conntrack.OriginalDstUDP,
 		IsLocal: h.Detector.IsLocal, IsLocalKnown: h.Detector.IsLocalKnown, NodeAddresses: h.NodeAddresses(cfg),

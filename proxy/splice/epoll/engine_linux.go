@@ -31,7 +31,7 @@ func open(c *splice.Core, loops int, memory *Memory, keeper Keeper) (*engine, er
 	o := c.Options()
 	e := &engine{
 		core:    c,
-		dialer:  dialer{core: c, ports: newSourcePorts(o.SourcePorts, o.SpareSource)},
+		dialer:  dialer{core: c, ports: newSourcePorts(o.SourcePorts)},
 		keeping: keeping{memory: memory, keeper: keeper},
 	}
 	for range loops {

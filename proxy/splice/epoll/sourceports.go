@@ -5,7 +5,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/portald/portald/platform/inet"
+	"github.com/portald/portald/proxy/splice"
 )
 
 // sourcePorts is the range of local ports that sockets to endpoints are bound to. If the kernel is asked for one port
@@ -30,13 +30,14 @@ const (
 // listenersTime is how long a port with a listener is left alone.
 const listenersTime = 10 * time.Second
 
-// newSourcePorts has no ports where the span is zero.
-func newSourcePorts(within inet.PortRange, spare []inet.PortRange) *sourcePorts {
+// newSourcePorts has no ports where the range is zero.
+func newSourcePorts(from splice.SourcePorts) *sourcePorts {
+	within := from.Range
 	p := &sourcePorts{first: uint32(within.First)}
 	if within.Last == 0 || within.Last < within.First {
 		return p
 	}
-	for _, s := range spare {
+	for _, s := range from.Reserved {
 		for port := uint32(s.First); port <= uint32(s.Last); port++ {
 			p.spared[port/32] |= 1 << (port % 32)
 		}

@@ -5,12 +5,13 @@ import (
 	"time"
 
 	"github.com/portald/portald/platform/inet"
+	"github.com/portald/portald/proxy/splice"
 )
 
 // Every port has its turn before any has another, and those with listeners are left out for a while.
 func TestSourcePorts(t *testing.T) {
 	for _, r := range [][2]uint16{{11000, 29999}, {11000, 11000}, {11000, 11001}, {20000, 20006}, {1, 65535}} {
-		p := newSourcePorts(inet.PortRange{First: r[0], Last: r[1]}, nil)
+		p := newSourcePorts(splice.SourcePorts{Range: inet.PortRange{First: r[0], Last: r[1]}})
 		for round := range 2 {
 			seen := map[uint16]bool{}
 			for range p.size {
@@ -21,8 +22,8 @@ func TestSourcePorts(t *testing.T) {
 			}
 		}
 	}
-	p := newSourcePorts(inet.PortRange{First: 20000, Last: 20099},
-		[]inet.PortRange{{First: 20090, Last: 20094}, {First: 20099, Last: 20099}})
+	p := newSourcePorts(splice.SourcePorts{Range: inet.PortRange{First: 20000, Last: 20099},
+		Reserved: []inet.PortRange{{First: 20090, Last: 20094}, {First: 20099, Last: 20099}}})
 	p.next(time.Second)
 	for port := uint16(20000); port < 20050; port++ {
 		p.busy(port)
@@ -41,7 +42,7 @@ func TestSourcePorts(t *testing.T) {
 	if got := p.next(time.Minute); got == 0 {
 		t.Error("nothing is given away a minute later")
 	}
-	if got := newSourcePorts(inet.PortRange{}, nil).next(0); got != 0 {
+	if got := newSourcePorts(splice.SourcePorts{}).next(0); got != 0 {
 		t.Errorf("%d without a range", got)
 	}
 }
