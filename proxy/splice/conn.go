@@ -24,7 +24,7 @@ type Conn struct {
 	quota   *quota.Client // whose share it counts against; nil: it was refused
 	waiting bool          // for another round of dials, or for an endpoint
 	replays uint8         // of replay
-	asks    uint8         // questions to the host so far
+	lookups uint8         // lookups at the host so far
 
 	clientEOF, endpointEOF bool // that side's stream ended first
 
@@ -58,14 +58,14 @@ type Owner interface {
 
 // Sockets are the two sockets of an established connection. Its owner calls them.
 type Sockets interface {
-	// SetKeepalive sets how one of them asks for its peer.
+	// SetKeepalive sets how one of them probes its peer.
 	SetKeepalive(of record.Side, k Keepalive)
 	// InFlight tells whether bytes are under way in the kernel: not read yet, or not acknowledged. False also where
 	// that is not known.
 	InFlight() bool
-	// Unanswered tells whether one of them sends bytes again that were not acknowledged, and nothing came from its peer
+	// Unresponsive tells whether one of them retransmits bytes that were not acknowledged, and nothing came from its peer
 	// for so long.
-	Unanswered(of record.Side, silence time.Duration) bool
+	Unresponsive(of record.Side, silence time.Duration) bool
 }
 
 // Accept begins a connection that a socket of a front has accepted.
@@ -130,7 +130,7 @@ func (c *Conn) Connected(d Dial, now time.Duration) Step {
 	c.open().established(now)
 	again := c.open().reached()
 	if len(again) > 0 {
-		c.life.entry.askedAt(now)
+		c.life.entry.clientMovedAt(now)
 	}
 	s := Step{Kind: StepCarry, Until: c.Until(now), Again: again}
 	if c.life.entry.plan.policy.ClientAddress == service.AddressProxyV2 {
@@ -145,7 +145,7 @@ func (c *Conn) Traffic() *Traffic { return &c.life.entry.traffic }
 // Moved notes that bytes have moved, of the client too or of the endpoint alone. Any goroutine may call it.
 func (c *Conn) Moved(now time.Duration, ofClient bool) {
 	if ofClient {
-		c.life.entry.askedAt(now)
+		c.life.entry.clientMovedAt(now)
 	} else {
 		c.life.entry.movedAt(now)
 	}
@@ -216,7 +216,7 @@ func (c *Conn) Expired(now time.Duration) Step {
 	switch silent := c.open().silentUntil(); {
 	case c.waiting:
 		return c.dialing().redial(now)
-	case c.life.dial.waitsForHost():
+	case c.life.dial.lookupPending():
 		return Step{}
 	case c.life.dial.dialing:
 		return c.dialing().hedge(now)

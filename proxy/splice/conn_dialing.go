@@ -38,8 +38,8 @@ func (c connDialing) take() record.Outcome {
 // advance turns a step of its life into one for the engine.
 func (c connDialing) advance(s step, now time.Duration) Step {
 	switch s.kind {
-	case stepAsk:
-		c.ask(s.ask)
+	case stepLookup:
+		c.lookUp(s.lookup)
 		return Step{}
 	case stepDial:
 		d := &c.life.dial
@@ -54,17 +54,17 @@ func (c connDialing) advance(s step, now time.Duration) Step {
 	}
 }
 
-// ask puts a question to the host and goes on with the answer.
-func (c connDialing) ask(question func() bool) {
-	c.asks++
-	number := c.asks
-	c.life.entry.front.core.lookups.ask(func() {
-		yes := question()
+// lookUp has a lookup done at the host and goes on with its result.
+func (c connDialing) lookUp(lookup func() bool) {
+	c.lookups++
+	number := c.lookups
+	c.life.entry.front.core.lookups.add(func() {
+		yes := lookup()
 		post(c.Conn, func(now time.Duration) Step {
-			if !c.life.dial.waitsForHost() || c.asks != number { // another dial was faster, and perhaps in vain
+			if !c.life.dial.lookupPending() || c.lookups != number { // another dial was faster, and perhaps in vain
 				return Step{}
 			}
-			return c.advance(c.life.dial.answered(&c.life.entry, yes, now), now)
+			return c.advance(c.life.dial.lookedUp(&c.life.entry, yes, now), now)
 		})
 	})
 }

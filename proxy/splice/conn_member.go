@@ -24,7 +24,7 @@ func (m connMember) cutSoon() {
 
 func (m connMember) checkEndpoint() { m.open().checkEndpoint() }
 
-func (m connMember) askSilent(last, now time.Duration) { m.open().askSilent(last, now) }
+func (m connMember) checkSilent(last, now time.Duration) { m.open().checkSilent(last, now) }
 
 func (m connMember) countSoon() {
 	c := m.Conn

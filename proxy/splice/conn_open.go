@@ -9,10 +9,10 @@ import (
 )
 
 // A connection is quiet when no byte has moved for quietTime and the endpoint's were the last: the client has its
-// answer. If the client's were the last it may wait for one, and is quiet after askedTime only.
+// answer. If the client's were the last it may wait for one, and is quiet after clientQuietTime only.
 const (
-	quietTime = 500 * time.Millisecond
-	askedTime = time.Minute
+	quietTime       = 500 * time.Millisecond
+	clientQuietTime = time.Minute
 )
 
 // removedDeadPeer is how long the host of an endpoint that was removed, or does not serve any more, may be without an
@@ -23,8 +23,8 @@ const removedDeadPeer = 15 * time.Second
 // segments that were lost would be a dead host.
 const leastDeadPeer = 3 * time.Second
 
-// Keepalive is how a socket asks whether its idle peer is still there: first after Idle, then each Interval, and Count
-// times before it is given up.
+// Keepalive sets how a socket probes an idle peer: first after Idle, then each Interval, and Count times before it is
+// given up.
 type Keepalive struct {
 	Idle, Interval time.Duration
 	Count          int
@@ -150,7 +150,7 @@ func (c connOpen) maxAge() time.Duration {
 // quietFrom is when the connection will be quiet if no byte moves until then.
 func (c connOpen) quietFrom() time.Duration {
 	if c.life.entry.clientLast() {
-		return c.life.entry.lastMoved() + askedTime
+		return c.life.entry.lastMoved() + clientQuietTime
 	}
 	return c.life.entry.lastMoved() + quietTime
 }
@@ -182,7 +182,7 @@ func (c connOpen) deadPeer() time.Duration {
 	return t
 }
 
-// suspectFrom is when to ask about hosts that are given so much time.
+// suspectFrom is when to check hosts that are given so much time.
 func (c connOpen) suspectFrom(t time.Duration) time.Duration {
 	return max(c.life.entry.lastMoved(), c.goneAt) + t
 }
@@ -192,9 +192,9 @@ func (c connOpen) suspectFrom(t time.Duration) time.Duration {
 // answer and do not read.
 func (c connOpen) endIfDead(endpoint, client time.Duration) Step {
 	switch {
-	case c.owner.Unanswered(record.Endpoint, endpoint):
+	case c.owner.Unresponsive(record.Endpoint, endpoint):
 		return c.Broken(record.Endpoint, syscall.ETIMEDOUT, true)
-	case c.owner.Unanswered(record.Client, client):
+	case c.owner.Unresponsive(record.Client, client):
 		return c.Broken(record.Client, syscall.ETIMEDOUT, true)
 	}
 	return Step{}
@@ -213,7 +213,7 @@ func (c connOpen) established(now time.Duration) {
 }
 
 // endpointChanged is called after an endpoint went or came back. What counts is what is noted by now: calls may come
-// late, and in another order. A connection that is about to go to another endpoint asks about that: see established.
+// late, and in another order. A connection that is about to go to another endpoint checks that one: see established.
 func (c connOpen) endpointChanged(now time.Duration) Step {
 	if c.replay.between() {
 		return Step{}
@@ -253,8 +253,8 @@ func (c connOpen) checkEndpoint() {
 	}
 }
 
-// askSilent asks about its peers if it has been silent for silentTime, and had not been at the last look.
-func (c connOpen) askSilent(last, now time.Duration) {
+// checkSilent looks for dead peers if it has been silent for silentTime, and had not been at the last look.
+func (c connOpen) checkSilent(last, now time.Duration) {
 	e := &c.life.entry
 	at, standard := e.lastMoved()+silentTime, e.plan.policy.DeadPeer == service.DefaultDeadPeer
 	if standard && last < at && at <= now && e.endpoint.Load() != nil {

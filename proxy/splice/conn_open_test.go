@@ -8,35 +8,37 @@ import (
 	"github.com/portald/portald/proxy/record"
 )
 
-// lookedAtOwner does what is posted at once, at a time of the test's, and notes the steps.
-type lookedAtOwner struct {
+// checkedOwner does what is posted at once, at a time of the test's, and notes the steps.
+type checkedOwner struct {
 	idleOwner
-	now        *time.Duration
-	steps      *[]Step
-	keepalives map[record.Side]Keepalive
-	unanswered map[record.Side]time.Duration
-	inFlight   *bool
+	now          *time.Duration
+	steps        *[]Step
+	keepalives   map[record.Side]Keepalive
+	unresponsive map[record.Side]time.Duration
+	inFlight     *bool
 }
 
-func (o lookedAtOwner) Post(next func(time.Duration) Step) { *o.steps = append(*o.steps, next(*o.now)) }
+func (o checkedOwner) Post(next func(time.Duration) Step) { *o.steps = append(*o.steps, next(*o.now)) }
 
-func (o lookedAtOwner) SetKeepalive(of record.Side, k Keepalive) { o.keepalives[of] = k }
+func (o checkedOwner) SetKeepalive(of record.Side, k Keepalive) { o.keepalives[of] = k }
 
-func (o lookedAtOwner) InFlight() bool { return *o.inFlight }
+func (o checkedOwner) InFlight() bool { return *o.inFlight }
 
-func (o lookedAtOwner) Unanswered(of record.Side, t time.Duration) bool { return o.unanswered[of] >= t }
+func (o checkedOwner) Unresponsive(of record.Side, t time.Duration) bool {
+	return o.unresponsive[of] >= t
+}
 
-func newLookedAtOwner() lookedAtOwner {
-	return lookedAtOwner{
+func newCheckedOwner() checkedOwner {
+	return checkedOwner{
 		now: new(time.Duration), steps: new([]Step), keepalives: map[record.Side]Keepalive{},
-		unanswered: map[record.Side]time.Duration{}, inFlight: new(bool),
+		unresponsive: map[record.Side]time.Duration{}, inFlight: new(bool),
 	}
 }
 
 // checked is an open connection under a policy, at second 1, with its owner.
-func checked(t *testing.T, p service.Policy) (*Core, *Conn, lookedAtOwner) {
+func checked(t *testing.T, p service.Policy) (*Core, *Conn, checkedOwner) {
 	t.Helper()
-	c, o := carrying(t, 1), newLookedAtOwner()
+	c, o := carrying(t, 1), newCheckedOwner()
 	conn := c.Moving().openConns()[0]
 	*o.now = time.Second
 	conn.owner, conn.life.entry.began = o, *o.now
@@ -95,7 +97,7 @@ func TestRemovalShortensDeadPeer(t *testing.T) {
 		t.Errorf("the endpoint is back: %+v, next look at %s", o.keepalives, conn.Until(*o.now))
 	}
 	remove(c, conn, true)
-	o.unanswered[record.Endpoint] = removedDeadPeer
+	o.unresponsive[record.Endpoint] = removedDeadPeer
 	*o.now += removedDeadPeer
 	if s := conn.Expired(*o.now); s.Kind != StepEnd || conn.life.result.ended.Outcome != record.OutcomeEndpointLost {
 		t.Errorf("a host that does not answer: %+v, %+v", s, conn.life.result.ended)
@@ -164,7 +166,7 @@ func TestRemovalDoesNotLengthenDeadPeer(t *testing.T) {
 	}
 }
 
-// However short a timeout is asked for, it costs no more than a look a second, and gives a host the time to answer.
+// However short a timeout is set, it costs no more than a look a second, and gives a host the time to answer.
 func TestShortestDeadPeer(t *testing.T) {
 	_, conn, o := checked(t, service.Policy{DeadPeer: time.Nanosecond})
 	for range 10 {
@@ -174,25 +176,25 @@ func TestShortestDeadPeer(t *testing.T) {
 		}
 		*o.now = until
 	}
-	o.unanswered[record.Client] = leastDeadPeer - 1
+	o.unresponsive[record.Client] = leastDeadPeer - 1
 	if s := conn.Expired(*o.now); s.Kind != StepWait {
 		t.Errorf("%+v, %+v", s, conn.life.result.ended)
 	}
 }
 
-// A connection that falls silent is asked about once, unless its policy has a timeout: that has a timer.
-func TestSilentPeersAreAskedAbout(t *testing.T) {
+// The peers of a connection that falls silent are checked once, unless its policy has a timeout: that has a timer.
+func TestSilentPeersAreChecked(t *testing.T) {
 	for _, own := range []time.Duration{0, time.Hour} {
 		c, conn, o := checked(t, service.Policy{DeadPeer: own})
 		fell := conn.life.entry.lastMoved()
 		for at := fell; at < fell+10*silentPeriod; at += silentPeriod {
-			askSilent(&c.Registry, at, at+silentPeriod)
+			checkSilent(&c.Registry, at, at+silentPeriod)
 		}
-		if asked := len(*o.steps); own == 0 && asked != 1 || own > 0 && asked != 0 {
-			t.Errorf("%s: asked %d times", own, asked)
+		if checks := len(*o.steps); own == 0 && checks != 1 || own > 0 && checks != 0 {
+			t.Errorf("%s: asked %d times", own, checks)
 		}
-		o.unanswered[record.Client] = silentTime
-		askSilent(&c.Registry, fell+silentTime-1, fell+silentTime)
+		o.unresponsive[record.Client] = silentTime
+		checkSilent(&c.Registry, fell+silentTime-1, fell+silentTime)
 		if own == 0 && conn.life.result.ended.Outcome != record.OutcomeClientLost {
 			t.Errorf("record %+v", conn.life.result.ended)
 		}
@@ -204,16 +206,16 @@ func TestQuiet(t *testing.T) {
 	const age = time.Minute
 	old := service.Policy{MaxAge: service.Age{Time: age}}
 	for name, c := range map[string]struct {
-		edit  func(*Conn, lookedAtOwner)
+		edit  func(*Conn, checkedOwner)
 		quiet bool
 	}{
-		"silent":         {func(*Conn, lookedAtOwner) {}, true},
-		"held":           {func(c *Conn, _ lookedAtOwner) { c.life.entry.traffic.FromEndpoint.Add(1) }, false},
-		"in the kernel":  {func(_ *Conn, o lookedAtOwner) { *o.inFlight = true }, false},
-		"just moved":     {func(c *Conn, o lookedAtOwner) { c.Moved(*o.now-quietTime/2, false) }, false},
-		"asked":          {func(c *Conn, o lookedAtOwner) { c.Moved(*o.now-askedTime/2, true) }, false},
-		"asked long ago": {func(c *Conn, o lookedAtOwner) { c.Moved(*o.now-askedTime-1, true) }, true},
-		"half-closed":    {func(c *Conn, o lookedAtOwner) { c.EOF(record.Client, *o.now-time.Second) }, false},
+		"silent":         {func(*Conn, checkedOwner) {}, true},
+		"held":           {func(c *Conn, _ checkedOwner) { c.life.entry.traffic.FromEndpoint.Add(1) }, false},
+		"in the kernel":  {func(_ *Conn, o checkedOwner) { *o.inFlight = true }, false},
+		"just moved":     {func(c *Conn, o checkedOwner) { c.Moved(*o.now-quietTime/2, false) }, false},
+		"asked":          {func(c *Conn, o checkedOwner) { c.Moved(*o.now-clientQuietTime/2, true) }, false},
+		"asked long ago": {func(c *Conn, o checkedOwner) { c.Moved(*o.now-clientQuietTime-1, true) }, true},
+		"half-closed":    {func(c *Conn, o checkedOwner) { c.EOF(record.Client, *o.now-time.Second) }, false},
 	} {
 		_, conn, o := checked(t, old)
 		*o.now += age

@@ -42,7 +42,7 @@ type Core struct {
 func New(opts Options, open func(*Core) (Engine, error)) (*Core, error) {
 	opts.setDefaults()
 	c := &Core{opts: opts, account: opts.Account, start: opts.Start}
-	c.Registry.counts, c.Registry.asking = &c.counts, make(chan struct{}, 1)
+	c.Registry.counts, c.Registry.readingTCPInfo = &c.counts, make(chan struct{}, 1)
 	c.shortages.warn = opts.Warn
 	c.fronts.begin()
 	c.exposed.fronts = map[service.Frontend][]*Front{}

@@ -48,7 +48,7 @@ type dialler struct {
 	again    bool              // its endpoint is the client's own, and may be dialled once more
 	noHedge  bool              // no other endpoint is to be dialled beside it
 	rounds   bool              // when all endpoints have failed they are dialled again after a pause
-	asked    question          // that the host has not answered yet
+	lookup   hostLookup        // at the host, that has no result yet
 	ejected  uint16            // endpoints that were left out of the choice of it
 	current  dial              // the last of attempts
 	hedged   *hedgedDial       // the attempt that goes on beside the current one; nil: there is none
@@ -95,8 +95,8 @@ func (d *dialler) try(e *entry, now time.Duration) step {
 	by := int(e.cameBy)
 	asClient, known := o.ReturnsKnown(client, to, by)
 	if !known {
-		d.asked = returns
-		return step{kind: stepAsk, ask: func() bool { return o.Returns(client, to, by) }}
+		d.lookup = returns
+		return step{kind: stepLookup, lookup: func() bool { return o.Returns(client, to, by) }}
 	}
 	return d.dialStep(e, asClient)
 }
@@ -226,7 +226,7 @@ func (d *dialler) dialEnds(e *entry) time.Duration {
 // connected ends the attempt under way: its endpoint is reached. Another that is under way was too slow.
 func (d *dialler) connected(e *entry, now time.Duration) {
 	if d.hedged != nil {
-		d.asked = noQuestion
+		d.lookup = noLookup
 		d.dropHedged(e, errLostRace, d.hedged.lostRace(e.plan.policy.HedgeAfter, now), now)
 	}
 	d.dialing = false

@@ -29,7 +29,7 @@ func (h *hedgedDial) lostRace(chance, now time.Duration) error {
 // hedgeAt is when another endpoint is to be dialled as well; negative: never.
 func (d *dialler) hedgeAt(e *entry) time.Duration {
 	after := e.plan.policy.HedgeAfter
-	if after <= 0 || !d.dialing || d.noHedge || d.hedged != nil || d.waitsForHost() {
+	if after <= 0 || !d.dialing || d.noHedge || d.hedged != nil || d.lookupPending() {
 		return -1
 	}
 	return d.current.began + after

@@ -161,9 +161,9 @@ type postingOwner struct {
 
 func (o postingOwner) Post(next func(time.Duration) Step) { o.posts <- next }
 
-// An answer of the host about the endpoint of a hedge that was overtaken comes when the connection has left the other
-// endpoint too, and the host is asked about a third.
-func TestAnswerOfAFormerDial(t *testing.T) {
+// A host lookup about the endpoint of a hedge that lost the race returns when the connection has left the other
+// endpoint too, and a third has one pending.
+func TestHostLookupOfAFormerDial(t *testing.T) {
 	o := Options{
 		Policy:       hedgedPolicy,
 		ReturnsKnown: func(_, to netip.Addr, _ int) (bool, bool) { return false, to == endpointNumber(1).Addr() },
@@ -183,12 +183,12 @@ func TestAnswerOfAFormerDial(t *testing.T) {
 	c, owner := &Conn{}, postingOwner{posts: make(chan func(time.Duration) Step, 2)}
 	c.Accept(f, owner, netip.MustParseAddrPort("10.2.0.1:1024"), 0)
 	wantDial(t, c.Admit(at, 0), 0, 1, 100)
-	if s := c.Expired(10); s.Kind != StepNone || !c.life.dial.waitsForHost() {
+	if s := c.Expired(10); s.Kind != StepNone || !c.life.dial.lookupPending() {
 		t.Fatalf("step %+v", s)
 	}
 	c.Connected(0, 20)
 	s := c.Broken(record.Endpoint, syscall.ECONNRESET, false)
-	if s.Kind != StepNone || !s.Drop || !c.life.dial.waitsForHost() {
+	if s.Kind != StepNone || !s.Drop || !c.life.dial.lookupPending() {
 		t.Fatalf("step %+v", s)
 	}
 	if s := (<-owner.posts)(30); s.Kind != StepNone {

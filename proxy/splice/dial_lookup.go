@@ -6,11 +6,11 @@ import (
 	"github.com/portald/portald/portal/service"
 )
 
-// question is what the host is asked about a client.
-type question uint8
+// hostLookup names a lookup at the host about a client.
+type hostLookup uint8
 
 const (
-	noQuestion question = iota
+	noLookup hostLookup = iota
 	isLocal             // Options.IsLocal
 	returns             // Options.Returns
 )
@@ -24,8 +24,8 @@ func (d *dialler) start(e *entry, iface int, now time.Duration) step {
 	o, client := &e.front.core.opts, e.clientAddr()
 	inside, known := o.IsLocalKnown(client, iface)
 	if !known {
-		d.asked = isLocal
-		return step{kind: stepAsk, ask: func() bool { return o.IsLocal(client, iface) }}
+		d.lookup = isLocal
+		return step{kind: stepLookup, lookup: func() bool { return o.IsLocal(client, iface) }}
 	}
 	return d.locate(e, inside, now)
 }
@@ -38,10 +38,10 @@ func (d *dialler) locate(e *entry, inside bool, now time.Duration) step {
 	return d.next(e, now)
 }
 
-// answered goes on with the answer to the question of the last stepAsk.
-func (d *dialler) answered(e *entry, yes bool, now time.Duration) step {
-	q, removed := d.asked, d.removed
-	d.asked, d.removed = noQuestion, false
+// lookedUp goes on with the result of the last stepLookup.
+func (d *dialler) lookedUp(e *entry, yes bool, now time.Duration) step {
+	q, removed := d.lookup, d.removed
+	d.lookup, d.removed = noLookup, false
 	switch {
 	case q == isLocal:
 		return d.locate(e, yes, now)
@@ -52,5 +52,5 @@ func (d *dialler) answered(e *entry, yes bool, now time.Duration) step {
 	}
 }
 
-// waitsForHost tells whether a question has no answer yet.
-func (d *dialler) waitsForHost() bool { return d.asked != noQuestion }
+// lookupPending tells whether a lookup has no result yet.
+func (d *dialler) lookupPending() bool { return d.lookup != noLookup }

@@ -45,8 +45,8 @@ func (e *entry) clientAddr() netip.Addr { return e.client.Addr() }
 // movedAt notes that bytes have moved. Any goroutine may call it.
 func (e *entry) movedAt(now time.Duration) { e.last.Store(int64(now) &^ 1) }
 
-// askedAt is movedAt of bytes of the client: it may wait for an answer from now on.
-func (e *entry) askedAt(now time.Duration) { e.last.Store(int64(now) | 1) }
+// clientMovedAt notes that bytes of the client have moved: it may wait for an answer from now on.
+func (e *entry) clientMovedAt(now time.Duration) { e.last.Store(int64(now) | 1) }
 
 // clientLast tells whether the last bytes were the client's.
 func (e *entry) clientLast() bool { return e.last.Load()&1 != 0 }
@@ -86,7 +86,7 @@ func (e *entry) isNode(client, dst netip.Addr) bool {
 }
 
 // isOwn tells whether a client claims an address at which the daemon itself receives: a frontend of the service port,
-// or a proxy port. Anybody may write that into a datagram, and the answer would come back as the next question, without
+// or a proxy port. Anybody may write that into a datagram, and the reply would come back as the next request, without
 // end.
 func (e *entry) isOwn(client netip.AddrPort) bool {
 	core := e.front.core

@@ -91,7 +91,7 @@ func (f *Front) Unlisten(at netip.AddrPort) {
 }
 
 // SetGuarded sets whether rules let nothing but portals' traffic reach the sockets that are open now. Until that is
-// set, the kernel is asked for the original destination of each UDP client.
+// set, the original destination of each UDP client is looked up in the kernel.
 func (f *Front) SetGuarded(on bool) {
 	for _, t := range f.sessions() {
 		t.setGuarded(on)

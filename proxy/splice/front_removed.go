@@ -118,7 +118,7 @@ func (f *Front) serves(endpoint service.Endpoint) bool {
 func (r *removals) watch(ctx context.Context, c *Core) {
 	silent := time.NewTicker(silentPeriod)
 	defer silent.Stop()
-	for asked := c.Now(); ; {
+	for checked := c.Now(); ; {
 		select {
 		case <-ctx.Done():
 			return
@@ -128,8 +128,8 @@ func (r *removals) watch(ctx context.Context, c *Core) {
 			_ = backoff.Sleep(ctx, max(lookPause, restFactor*(c.Now()-began)))
 		case <-silent.C:
 			now := c.Now()
-			askSilent(&c.Registry, asked, now)
-			asked = now
+			checkSilent(&c.Registry, checked, now)
+			checked = now
 		}
 	}
 }
@@ -138,7 +138,7 @@ func (r *removals) watch(ctx context.Context, c *Core) {
 func (r *removals) check(open *Registry) {
 	fronts := r.take()
 	for m := range open.each {
-		if l, is := m.(lookedAt); is {
+		if l, is := m.(checkable); is {
 			if _, changed := fronts[m.common().front.last()]; changed {
 				l.checkEndpoint()
 			}
@@ -146,18 +146,18 @@ func (r *removals) check(open *Registry) {
 	}
 }
 
-// Where no dead-peer timeout is set, a connection that falls silent is asked about once, this long after.
+// Where no dead-peer timeout is set, the peers of a connection that falls silent are checked once, this long after.
 const (
 	silentTime   = 2 * time.Minute
 	silentPeriod = time.Minute
 )
 
-// askSilent asks about those that have been silent for silentTime now and were not yet at the last look: bytes that the
-// host of a peer did not acknowledge in that time would be sent again for a quarter of an hour.
-func askSilent(open *Registry, last, now time.Duration) {
+// checkSilent checks the peers of connections that have been silent for silentTime now and were not yet at the last
+// look: the kernel retransmits bytes that a peer's host does not acknowledge for a quarter of an hour.
+func checkSilent(open *Registry, last, now time.Duration) {
 	for m := range open.each {
-		if l, is := m.(lookedAt); is {
-			l.askSilent(last, now)
+		if l, is := m.(checkable); is {
+			l.checkSilent(last, now)
 		}
 	}
 }

@@ -12,11 +12,11 @@ import (
 type keptOwner struct {
 	idleOwner
 	cannot *bool
-	asked  *int
+	calls  *int
 }
 
 func (o keptOwner) Keep(tell func(*Kept)) {
-	*o.asked++
+	*o.calls++
 	if *o.cannot {
 		tell(nil)
 		return
@@ -27,7 +27,7 @@ func (o keptOwner) Keep(tell func(*Kept)) {
 // keepable returns a core with so many open connections, and places for less.
 func keepable(t testing.TB, conns, places int) (c *Core, o keptOwner) {
 	c = carryingWithin(t, quota.Budget{Kept: places}, conns)
-	o = keptOwner{cannot: new(bool), asked: new(int)}
+	o = keptOwner{cannot: new(bool), calls: new(int)}
 	for _, conn := range c.Moving().openConns() {
 		conn.owner = o
 	}
@@ -43,11 +43,11 @@ func keepAll(c *Core, again bool) (n int) {
 func TestKeepSharesPlaces(t *testing.T) {
 	c, o := keepable(t, 200, 90)
 	n := keepAll(c, false)
-	if n < 60 || n > 80 || *o.asked != n || c.Stats().Kept != int64(n) {
-		t.Errorf("%d of 200 are kept, %d were asked, %d places of 90 are taken", n, *o.asked, c.Stats().Kept)
+	if n < 60 || n > 80 || *o.calls != n || c.Stats().Kept != int64(n) {
+		t.Errorf("%d of 200 are kept, %d were asked, %d places of 90 are taken", n, *o.calls, c.Stats().Kept)
 	}
-	if more := keepAll(c, false); more != 0 || *o.asked != n {
-		t.Errorf("%d more are kept, %d were asked", more, *o.asked)
+	if more := keepAll(c, false); more != 0 || *o.calls != n {
+		t.Errorf("%d more are kept, %d were asked", more, *o.calls)
 	}
 	if all := keepAll(c, true); all != n {
 		t.Errorf("another keeper gets %d, want %d", all, n)
@@ -61,7 +61,7 @@ func TestKeepSharesPlaces(t *testing.T) {
 	}
 }
 
-// What cannot be kept now takes no place, and is asked again.
+// A connection that cannot be kept now takes no place, and is tried again.
 func TestKeepLater(t *testing.T) {
 	c, o := keepable(t, 10, 90)
 	*o.cannot = true

@@ -2,7 +2,7 @@ package splice
 
 import "sync"
 
-// hostLookups puts questions to the host that may block, one after the other, on a goroutine of its own. Safe for
+// hostLookups runs lookups at the host that may block, one after the other, on a goroutine of their own. Safe for
 // concurrent use.
 type hostLookups struct {
 	mu      sync.Mutex
@@ -12,41 +12,41 @@ type hostLookups struct {
 	wg      sync.WaitGroup
 }
 
-// ask queues a question. After end it is dropped.
-func (a *hostLookups) ask(question func()) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.ended {
+// add queues a lookup. After end it is dropped.
+func (l *hostLookups) add(lookup func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.ended {
 		return
 	}
-	a.queue = append(a.queue, question)
-	if !a.running {
-		a.running = true
-		a.wg.Go(a.run)
+	l.queue = append(l.queue, lookup)
+	if !l.running {
+		l.running = true
+		l.wg.Go(l.run)
 	}
 }
 
-// run puts questions until none is left.
-func (a *hostLookups) run() {
+// run does lookups until none is left.
+func (l *hostLookups) run() {
 	for {
-		a.mu.Lock()
-		queue := a.queue
-		a.queue = nil
-		a.running = len(queue) > 0
-		a.mu.Unlock()
+		l.mu.Lock()
+		queue := l.queue
+		l.queue = nil
+		l.running = len(queue) > 0
+		l.mu.Unlock()
 		if len(queue) == 0 {
 			return
 		}
-		for _, question := range queue {
-			question()
+		for _, lookup := range queue {
+			lookup()
 		}
 	}
 }
 
-// end drops the questions that are queued and waits for the one that is being put.
-func (a *hostLookups) end() {
-	a.mu.Lock()
-	a.ended, a.queue = true, nil
-	a.mu.Unlock()
-	a.wg.Wait()
+// end drops the lookups that are queued and waits for the one that is running.
+func (l *hostLookups) end() {
+	l.mu.Lock()
+	l.ended, l.queue = true, nil
+	l.mu.Unlock()
+	l.wg.Wait()
 }

@@ -24,7 +24,7 @@ type Options struct {
 	// Observe is called when a front is opened, and returns the observer of its connections. Default: none.
 	Observe func(service.PortName) record.Observer
 	// WhoIs tells which pod has a client's address, for records and Live. It is called when a connection begins, on the
-	// data path: it must not block. Default: nobody is asked.
+	// data path: it must not block. Default: no pod is known.
 	WhoIs func(client netip.Addr) (service.Workload, bool)
 	// Listen returns a socket that listens at (TCP) or is bound to (UDP) an address already, for a service port, such as
 	// one of a predecessor. Default: there is none.

@@ -73,9 +73,9 @@ func (r *Registry) Cut(id uint64) bool {
 // entry is as small as can be, and is found by a look at all of its shard: only Cut asks for one. Safe for concurrent
 // use.
 type Registry struct {
-	counts *counts
-	asking chan struct{} // holds one while AskTCPInfo runs
-	shards [registryShards]registryShard
+	counts         *counts
+	readingTCPInfo chan struct{} // has one element while ReadTCPInfo runs
+	shards         [registryShards]registryShard
 }
 
 // counts are how many connections and sessions there are.
@@ -161,9 +161,9 @@ func (s *registryShard) appendTo(all []member) []member {
 	return append(all, s.members...)
 }
 
-// lookedAt is a member whose endpoint may be removed, or whose peers may be dead, while nothing happens to it.
-type lookedAt interface {
+// checkable is a member whose endpoint may be removed, or whose peers may be dead, while nothing happens to it.
+type checkable interface {
 	member
-	checkEndpoint()                    // notes whether its endpoint is gone, or back
-	askSilent(last, now time.Duration) // asks about its peers if it has been silent: see askSilent
+	checkEndpoint()                      // notes whether its endpoint is gone, or back
+	checkSilent(last, now time.Duration) // looks for dead peers if it has been silent: see checkSilent
 }

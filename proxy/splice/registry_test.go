@@ -30,14 +30,14 @@ func (idleSocket) Sessions() SessionTable { return nil }
 // idleOwner is an engine's connection without sockets.
 type idleOwner struct{}
 
-func (idleOwner) Post(func(time.Duration) Step)              {}
-func (idleOwner) Interface() int                             { return 0 }
-func (idleOwner) Detach(tell func(*Departure))               { tell(nil) }
-func (idleOwner) Keep(tell func(*Kept))                      { tell(nil) }
-func (idleOwner) SetKeepalive(record.Side, Keepalive)        {}
-func (idleOwner) Unkept()                                    {}
-func (idleOwner) InFlight() bool                             { return false }
-func (idleOwner) Unanswered(record.Side, time.Duration) bool { return false }
+func (idleOwner) Post(func(time.Duration) Step)                {}
+func (idleOwner) Interface() int                               { return 0 }
+func (idleOwner) Detach(tell func(*Departure))                 { tell(nil) }
+func (idleOwner) Keep(tell func(*Kept))                        { tell(nil) }
+func (idleOwner) SetKeepalive(record.Side, Keepalive)          {}
+func (idleOwner) Unkept()                                      {}
+func (idleOwner) InFlight() bool                               { return false }
+func (idleOwner) Unresponsive(record.Side, time.Duration) bool { return false }
 func (idleOwner) TCPInfo(tell func(_, endpoint record.TCPInfo)) {
 	tell(record.TCPInfo{Known: true}, record.TCPInfo{Known: true})
 }
@@ -89,7 +89,7 @@ type busyOwner struct {
 }
 
 func (o busyOwner) TCPInfo(tell func(client, endpoint record.TCPInfo)) {
-	if n := o.waiting.Add(1); n > o.most.Load() { // one goroutine at a time asks
+	if n := o.waiting.Add(1); n > o.most.Load() { // one goroutine at a time reads
 		o.most.Store(n)
 	}
 	go func() {
@@ -98,8 +98,8 @@ func (o busyOwner) TCPInfo(tell func(client, endpoint record.TCPInfo)) {
 	}()
 }
 
-// However many are asked for, by however many callers: an event loop has no more than a batch to do at a time.
-func TestAskTCPInfoInBatches(t *testing.T) {
+// However many are read, by however many callers: an event loop has no more than a batch to do at a time.
+func TestReadTCPInfoInBatches(t *testing.T) {
 	var owner busyOwner
 	owner.waiting, owner.most = &atomic.Int64{}, &atomic.Int64{}
 	c := carrying(t, 10*tcpInfoBatch+1)
@@ -110,7 +110,7 @@ func TestAskTCPInfoInBatches(t *testing.T) {
 	for range 4 {
 		callers.Go(func() {
 			all := c.Snapshot()
-			c.AskTCPInfo(t.Context(), all)
+			c.ReadTCPInfo(t.Context(), all)
 			for _, l := range all {
 				if !l.ClientTCP.Known {
 					t.Errorf("connection %d is left out", l.ID)
@@ -129,7 +129,7 @@ func TestSnapshotOfMany(t *testing.T) {
 	seen := map[uint64]bool{}
 	c := carrying(t, many)
 	all := c.Snapshot()
-	c.AskTCPInfo(t.Context(), all)
+	c.ReadTCPInfo(t.Context(), all)
 	for _, l := range all {
 		seen[l.ID] = true
 		if l.State != record.StateOpen || l.Endpoint.Pod != "shop/cart-a" || !l.ClientTCP.Known {
@@ -151,10 +151,10 @@ func BenchmarkSnapshot(b *testing.B) {
 }
 
 // An engine that answers at once: what splice itself takes to ask for all.
-func BenchmarkAskTCPInfo(b *testing.B) {
+func BenchmarkReadTCPInfo(b *testing.B) {
 	c := carrying(b, many)
 	all := c.Snapshot()
 	for b.Loop() {
-		c.AskTCPInfo(b.Context(), all)
+		c.ReadTCPInfo(b.Context(), all)
 	}
 }

@@ -43,7 +43,7 @@ type step struct {
 	outcome  record.Outcome // of stepRefuse
 	endpoint netip.AddrPort // of stepDial
 	as       netip.Addr     // of stepDial: the client's address if the endpoint is to see it, else zero
-	ask      func() bool    // of stepAsk
+	lookup   func() bool    // of stepAsk
 	until    time.Duration  // of stepWait and stepQueue
 }
 
@@ -51,7 +51,7 @@ type stepKind uint8
 
 const (
 	stepDial   stepKind = iota // connect to the endpoint, then call connected or failed
-	stepAsk                    // put the question, which may block, on another goroutine, then call answered
+	stepLookup                 // do the lookup, which may block, on another goroutine, then call lookedUp
 	stepWait                   // call next at that time, or as soon as the front has other endpoints
 	stepGoOn                   // the other dial is still under way
 	stepQueue                  // the same, in the queue of the Service

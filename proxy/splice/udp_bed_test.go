@@ -77,7 +77,7 @@ func inUDPBed(t *testing.T, opts Options, port *service.Port, endpoints int, tes
 	})
 }
 
-// inHostBed is inUDPBed with a host that answers a question about a client when the test says so.
+// inHostBed is inUDPBed with a host whose lookups return when the test says so.
 func inHostBed(t *testing.T, port *service.Port, endpoints int, test func(b *udpBed, answer func(bool))) {
 	var answers chan bool
 	opts := Options{
@@ -151,7 +151,7 @@ func (b *udpBed) Deliver(data []byte, of SessionConn) { b.deliver(of.(*udpConn).
 // run calls what is due: what was queued, and all that follows from it.
 func (b *udpBed) run() {
 	for {
-		synctest.Wait() // for questions that are answered at once
+		synctest.Wait() // for lookups that return at once
 		b.mu.Lock()
 		queue := b.queue
 		b.queue = nil

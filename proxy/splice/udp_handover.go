@@ -24,7 +24,7 @@ type MovingSession interface {
 	Resume()
 }
 
-// hostTime is how long sessions may wait for answers of the host before they are handed over, which takes less.
+// hostTime bounds the wait for host lookups of sessions that are to be handed over. They take less.
 const hostTime = 100 * time.Millisecond
 
 // HandOver has the socket stop receiving, and passes its sessions to give, some at a time, but for those that wait for
@@ -40,12 +40,12 @@ func (t *Sessions) HandOverAll(ctx context.Context, give Give) error {
 
 func (t *Sessions) handOver(ctx context.Context, give Give, waiting bool) error {
 	for until := time.Now().Add(hostTime); ; time.Sleep(time.Millisecond) {
-		some, asking := t.pause(departing, waiting)
+		some, lookingUp := t.pause(departing, waiting)
 		if err := passOn(some, give); err != nil {
 			t.Resume()
 			return err
 		}
-		if len(some) == 0 && (!asking || time.Now().After(until)) {
+		if len(some) == 0 && (!lookingUp || time.Now().After(until)) {
 			return nil
 		}
 		if ctx.Err() != nil {
@@ -65,8 +65,8 @@ func (t *Sessions) Resume() {
 	})
 }
 
-// pause stops receiving, and takes at most n sessions from the engine. Asking: some wait for the host.
-func (t *Sessions) pause(n int, waiting bool) (some []*Departure, asking bool) {
+// pause stops receiving, and takes at most n sessions from the engine. lookingUp: some wait for a host lookup.
+func (t *Sessions) pause(n int, waiting bool) (some []*Departure, lookingUp bool) {
 	t.do(func() {
 		if t.closed {
 			return
@@ -77,15 +77,15 @@ func (t *Sessions) pause(n int, waiting bool) (some []*Departure, asking bool) {
 			for s := list.first; s != nil && len(some) < n; s = s.links[ofSocket].next {
 				switch {
 				case s.departing, s.stays, s.waiter().awaits() && !waiting:
-				case s.life.dial.waitsForHost():
-					asking = true
+				case s.life.dial.lookupPending():
+					lookingUp = true
 				default:
 					some = append(some, s.passage().departs())
 				}
 			}
 		}
 	})
-	return some, asking
+	return some, lookingUp
 }
 
 // do calls f on the goroutine that owns the sessions, and waits for it, unless the engine has ended.

@@ -110,7 +110,7 @@ func (t sessionRoom) full(c *sessionClient) bool {
 }
 
 // victim is the session to evict for a client's next, nil if there is none: one of its own where it has many of this
-// socket, or where that is asked for, else the least useful of the socket.
+// socket, or where own says so, else the least useful of the socket.
 func (t sessionRoom) victim(c *sessionClient, own bool) *Session {
 	now := t.core().Now()
 	if own {

@@ -41,14 +41,13 @@ type Session struct {
 	until      time.Duration // when a detached session ends
 	links      [2]sessionLinks
 	unanswered []byte    // the first datagram, until anything came back: another endpoint may get it
-	buffered   datagrams // what the client sent while the host was asked, or last while an endpoint was waited for
+	buffered   datagrams // what the client sent during a host lookup, or last during a wait for an endpoint
 }
 
 // maxUnanswered is the size of a first datagram, in bytes, up to which a session keeps it for another endpoint.
 const maxUnanswered = 4096
 
-// maxBuffered is how many datagrams a session keeps while the host is asked. A DNS resolver sends two questions at
-// once.
+// maxBuffered bounds the datagrams that a session keeps during a host lookup. A DNS resolver sends two queries at once.
 const maxBuffered = 8
 
 // detachedTime is how long a detached session passes on the answers of an endpoint that was removed.
@@ -58,7 +57,7 @@ const detachedTime = 3 * time.Second
 func (s *Session) Over() bool { return s.over }
 
 // admit finds an endpoint for a client that may have one. The outcome is empty when it was found or is waited for, or
-// the host is asked.
+// a host lookup is pending.
 func (s *Session) admit(iface int) record.Outcome {
 	t := s.table
 	dst := t.originalDst(s.key, s.life.entry.plan)
@@ -84,8 +83,8 @@ func (s *Session) admit(iface int) record.Outcome {
 	return o
 }
 
-// advance takes the steps that come next. The outcome is empty when an endpoint was reached or is waited for, or the
-// host is asked.
+// advance takes the steps that come next. The outcome is empty when an endpoint was reached or is waited for, or a host
+// lookup is pending.
 func (s *Session) advance(next step) record.Outcome {
 	for next.kind == stepDial {
 		proxy, lack, err := s.conn.Dial(next.endpoint, next.as, s.lost())
@@ -98,8 +97,8 @@ func (s *Session) advance(next step) record.Outcome {
 		next = s.life.dial.failed(&s.life.entry, err, lack, now)
 	}
 	switch next.kind {
-	case stepAsk:
-		s.ask(next.ask)
+	case stepLookup:
+		s.lookUp(next.lookup)
 		return ""
 	case stepQueue:
 		s.waiter().await(next.until)
@@ -116,21 +115,21 @@ func (s *Session) lost() []byte {
 	return s.unanswered
 }
 
-// ask has a question put to the host. What the client sends meanwhile is buffered.
-func (s *Session) ask(put func() bool) {
+// lookUp has a lookup done at the host. Datagrams of the client are buffered meanwhile.
+func (s *Session) lookUp(lookup func() bool) {
 	t := s.table
-	t.core().lookups.ask(func() {
-		yes := put()
-		t.socket.Do(func() { s.answered(yes) })
+	t.core().lookups.add(func() {
+		yes := lookup()
+		t.socket.Do(func() { s.lookedUp(yes) })
 	})
 }
 
-// answered goes on with the answer of the host, and with what was buffered meanwhile.
-func (s *Session) answered(yes bool) {
+// lookedUp goes on with the result of a host lookup, and with the datagrams that were buffered meanwhile.
+func (s *Session) lookedUp(yes bool) {
 	if s.over {
 		return
 	}
-	if o := s.advance(s.life.dial.answered(&s.life.entry, yes, s.table.core().Now())); o != "" {
+	if o := s.advance(s.life.dial.lookedUp(&s.life.entry, yes, s.table.core().Now())); o != "" {
 		s.end(record.Proxy, record.Reset, o)
 		return
 	}
@@ -146,7 +145,7 @@ func (s *Session) forwardBuffered() {
 		if s.over {
 			s.table.socket.Deliver(data, s.conn)
 		} else {
-			s.conn.Forward(data) // which holds it again if the host is asked again
+			s.conn.Forward(data) // which buffers it again if there is another host lookup
 		}
 	}
 }
@@ -177,7 +176,7 @@ func (s *Session) Buffer(data []byte) bool {
 	switch {
 	case s.waiter().awaits():
 		s.waiter().bufferLast(data)
-	case !s.life.dial.waitsForHost():
+	case !s.life.dial.lookupPending():
 		return false
 	case len(s.buffered) == maxBuffered || !s.buffered.add(bytes.Clone(data), s.client.quota):
 		s.Dropped()
@@ -207,7 +206,7 @@ func (s *Session) Replied(n int64, now time.Duration) {
 // client whose send returned that error, nil if it came from a receive. A session that never had an answer moves to
 // another endpoint. Any other ends, and unsent begins the client's next session.
 func (s *Session) Refused(err error, unsent []byte) {
-	var again []byte // the question of a detached session that had no answer
+	var again []byte // the first datagram of a detached session that had no answer
 	if s.detached {
 		again = s.unanswered
 	}
@@ -245,7 +244,7 @@ func (s *Session) moved(err error) bool {
 // touch makes the session the most recently used of those that wait for their endpoint, or of the others.
 func (s *Session) touch(waiting bool, now time.Duration) {
 	if waiting {
-		s.life.entry.askedAt(now)
+		s.life.entry.clientMovedAt(now)
 	} else {
 		s.life.entry.movedAt(now)
 	}

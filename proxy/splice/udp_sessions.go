@@ -154,7 +154,7 @@ func (t *Sessions) retarget(v *View) {
 			switch e := v.endpoint(s.target()); {
 			case s.waiter().awaits(): // it is told by its queue
 			case e != nil && (e.Ready || e.Serving):
-			case s.life.dial.waitsForHost():
+			case s.life.dial.lookupPending():
 				s.life.dial.removed = true
 			default:
 				s.detach(now)
@@ -199,14 +199,14 @@ func (t *Sessions) waits(now time.Duration) bool {
 // for several addresses, of which the kernel knows the one.
 func (t *Sessions) originalDst(key SessionKey, p *plan) netip.AddrPort {
 	local := netip.AddrPortFrom(key.Local, t.port)
-	ask := t.core().opts.OriginalDstUDP
-	if ask == nil {
+	lookup := t.core().opts.OriginalDstUDP
+	if lookup == nil {
 		return local
 	}
 	if t.guarded.Load() && len(p.Exposures) == 1 && p.Exposures[0].Kind != service.NodePort {
 		return p.Exposures[0].Frontend.Addr
 	}
-	if dst, err := ask(key.Client, local); err == nil {
+	if dst, err := lookup(key.Client, local); err == nil {
 		return dst
 	}
 	return local

@@ -67,7 +67,7 @@ func TestSessionsRefused(t *testing.T) {
 	})
 }
 
-// A client that claims an address of ours is refused, since the answer would come back as a question; one that has but
+// A client that claims an address of ours is refused, since the reply would come back as a request; one that has but
 // the port is none.
 func TestSessionsFromOwnAddresses(t *testing.T) {
 	node := netip.MustParseAddr("192.0.2.77")
@@ -229,7 +229,7 @@ func TestDetachedSessionIsClosed(t *testing.T) {
 	})
 }
 
-// What a detached session was asked goes to another endpoint if its own turns out to be gone.
+// The first datagram of a detached session goes to another endpoint if its own turns out to be gone.
 func TestDetachedSessionIsRefused(t *testing.T) {
 	inUDPBed(t, Options{}, &service.Port{}, 1, func(b *udpBed) {
 		old := b.say(1, "a")
@@ -300,8 +300,8 @@ func TestSessionsIdle(t *testing.T) {
 	})
 }
 
-// What a client sends while the host is asked is buffered, up to some datagrams.
-func TestHeldWhileHostIsAsked(t *testing.T) {
+// Datagrams that a client sends during a host lookup are buffered, up to some number.
+func TestDatagramsBufferedDuringHostLookup(t *testing.T) {
 	inHostBed(t, &service.Port{ExternalLocal: true}, 1, func(b *udpBed, answer func(bool)) {
 		var want []string
 		for i := range maxBuffered + 2 {
@@ -328,8 +328,8 @@ func TestHeldWhileHostIsAsked(t *testing.T) {
 	})
 }
 
-// However many clients send while the host is asked, what is buffered of them has a bound.
-func TestHeldBytesWhileHostIsAsked(t *testing.T) {
+// However many clients send during a host lookup, the bytes buffered for them are bounded.
+func TestBufferedBytesDuringHostLookup(t *testing.T) {
 	inHostBed(t, &service.Port{ExternalLocal: true}, 1, func(b *udpBed, answer func(bool)) {
 		large := strings.Repeat("x", 60_000)
 		for i := range 200 {
@@ -352,8 +352,8 @@ func TestHeldBytesWhileHostIsAsked(t *testing.T) {
 	})
 }
 
-// An endpoint that goes while the host is asked about it is not dialled.
-func TestEndpointRemovedWhileHostIsAsked(t *testing.T) {
+// An endpoint that is removed during the host lookup about it is not dialled.
+func TestEndpointRemovedDuringHostLookup(t *testing.T) {
 	port := &service.Port{Policy: service.Policy{ClientAddress: service.AddressTransparent}}
 	inHostBed(t, port, 1, func(b *udpBed, answer func(bool)) {
 		b.say(1, "a")
@@ -375,8 +375,8 @@ func TestEndpointRemovedWhileHostIsAsked(t *testing.T) {
 	})
 }
 
-// A session that moves while the host is asked has its first datagram sent once, before what came meanwhile.
-func TestSessionMovesWhileHostIsAsked(t *testing.T) {
+// A session that moves during a host lookup has its first datagram sent once, before those that came meanwhile.
+func TestSessionMovesDuringHostLookup(t *testing.T) {
 	port := &service.Port{Policy: service.Policy{ClientAddress: service.AddressTransparent}}
 	inHostBed(t, port, 2, func(b *udpBed, answer func(bool)) {
 		c := b.say(1, "a")
@@ -390,8 +390,8 @@ func TestSessionMovesWhileHostIsAsked(t *testing.T) {
 	})
 }
 
-// An attempt that the host is still asked about when the session ends was given up.
-func TestSessionCutWhileHostIsAsked(t *testing.T) {
+// An attempt whose host lookup is pending when the session ends was given up.
+func TestSessionCutDuringHostLookup(t *testing.T) {
 	port := &service.Port{Policy: service.Policy{ClientAddress: service.AddressTransparent}}
 	inHostBed(t, port, 1, func(b *udpBed, answer func(bool)) {
 		b.say(1, "a")
@@ -457,8 +457,8 @@ func TestSessionsAnyOrder(t *testing.T) {
 		policy := service.Policy{ClientAddress: service.AddressTransparent, UDPIdle: 20 * time.Second}
 		opts := Options{UDPSessions: 12, Account: quota.NewAccount(quota.Budget{Sessions: 10}), Policy: policy}
 		opts.IsLocalKnown = func(netip.Addr, int) (bool, bool) { return false, random.IntN(3) > 0 }
-		var asked atomic.Uint64 // by another goroutine
-		yes := func() bool { return asked.Add(1)%2 == 0 }
+		var lookups atomic.Uint64 // by another goroutine
+		yes := func() bool { return lookups.Add(1)%2 == 0 }
 		opts.IsLocal = func(netip.Addr, int) bool { return yes() }
 		opts.ReturnsKnown = func(_, _ netip.Addr, _ int) (bool, bool) { return false, random.IntN(3) > 0 }
 		opts.Returns = func(_, _ netip.Addr, _ int) bool { return yes() }

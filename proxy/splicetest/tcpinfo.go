@@ -85,7 +85,7 @@ func liveTCPInfo(t *trial) {
 	dialTCP(t, d.tcp(silent(t)).at)
 	t.eventually("all are open", func() bool { return len(d.Snapshot()) == conns+2 })
 	all := d.Snapshot()
-	d.AskTCPInfo(t.Context(), all)
+	d.ReadTCPInfo(t.Context(), all)
 	for _, l := range all {
 		switch {
 		case l.Service == u.Name():
@@ -110,7 +110,7 @@ func liveTCPInfoWithoutTime(t *trial) {
 	over, cancel := context.WithCancel(t.Context())
 	cancel()
 	all := d.Snapshot()
-	if d.AskTCPInfo(over, all); len(all) != 1 || all[0].ClientTCP.Known {
+	if d.ReadTCPInfo(over, all); len(all) != 1 || all[0].ClientTCP.Known {
 		t.Errorf("%+v", all)
 	}
 }
@@ -129,7 +129,7 @@ func liveTCPInfoAfterTheEnd(t *trial) {
 	all = d.Snapshot()
 	conns[0].Close()
 	ended := d.record().ID
-	d.AskTCPInfo(t.Context(), all)
+	d.ReadTCPInfo(t.Context(), all)
 	for _, l := range all {
 		if known := l.ClientTCP.Known; known != (l.ID != ended && t.engine.Can&TCPInfo != 0) {
 			t.Errorf("known %v of %+v; %d has ended", known, l, ended)
@@ -138,7 +138,7 @@ func liveTCPInfoAfterTheEnd(t *trial) {
 	d.stop()
 	within, cancel := context.WithTimeout(t.Context(), longest)
 	defer cancel()
-	d.AskTCPInfo(within, all)
+	d.ReadTCPInfo(within, all)
 	if within.Err() != nil {
 		t.Error("it waits for an engine that has ended")
 	}

@@ -24,7 +24,7 @@ func openGoroutine() func(*splice.Core) (splice.Engine, error) {
 	runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + 1)
 	return goroutine.Open(goroutine.Host{
 		Listening: platform.ListenOptions, Dialling: platform.DialOptions, BindTransparent: platform.BindTransparent,
-		Interface: epoll.Interface, TCPInfo: epoll.TCPInfo, Queues: epoll.Queues, Unanswered: epoll.Unanswered,
+		Interface: epoll.Interface, TCPInfo: epoll.TCPInfo, Queues: epoll.Queues, Unresponsive: epoll.Unresponsive,
 		Receive: platform.Receive, Send: platform.Send, Error: platform.PendingError,
 	})
 }

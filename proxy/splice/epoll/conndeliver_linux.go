@@ -3,8 +3,8 @@ package epoll
 import "github.com/portald/portald/proxy/splice"
 
 // delivery brings to the peers what is left of a connection that has ended: see splice.Step.Deliver. The kernel drops
-// what a socket has not sent when it is reset, and tells nobody when a peer has acknowledged all: it is asked now and
-// then.
+// what a socket has not sent when it is reset, and tells nobody when a peer has acknowledged all: the queue of the
+// socket is read now and then.
 type delivery struct {
 	splice.Delivery
 	up, down remains

@@ -131,7 +131,7 @@ func (o owner) SetKeepalive(of record.Side, k splice.Keepalive) {
 // InFlight implements splice.Sockets.
 func (o owner) InFlight() bool { return o.c.relay.inFlight() || o.c.queued }
 
-// Unanswered implements splice.Sockets.
-func (o owner) Unanswered(of record.Side, silence time.Duration) bool {
-	return o.c.stage == relaying && Unanswered(uintptr(o.c.relay.socketOf(of).fd), silence)
+// Unresponsive implements splice.Sockets.
+func (o owner) Unresponsive(of record.Side, silence time.Duration) bool {
+	return o.c.stage == relaying && Unresponsive(uintptr(o.c.relay.socketOf(of).fd), silence)
 }

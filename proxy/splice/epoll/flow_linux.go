@@ -269,7 +269,7 @@ func (f *flow) restore(s *stock, from splice.SavedFlow, files []int) []int {
 // failure is the error of the source. Whoever goes on with the connection cannot ask for it again.
 func (f *flow) failure(src *socket) syscall.Errno {
 	if f.mem != nil {
-		f.mem.asked.Store(1)
+		f.mem.errorTaken.Store(1)
 	}
 	return sysError(src.fd)
 }

@@ -37,7 +37,7 @@ type flowMemory struct {
 	broken     atomic.Uint32 // the error of the source, which the kernel tells once
 	ended      atomic.Uint32 // a FIN was passed on, or is about to be
 	given      atomic.Uint32 // of up: another process goes on with the connection, and all this is outdated
-	asked      atomic.Uint32 // the kernel is asked for the error of the source: broken is about to be noted
+	errorTaken atomic.Uint32 // the error of the source is read from the kernel: broken is about to be noted
 }
 
 // Why what a flow does cannot be told.

@@ -112,17 +112,17 @@ func (r *recovered) endOfSource(other *recovered) bool {
 }
 
 // failure is the error of the flow's source, 0 if it has none. The kernel tells it once: it is not known where somebody
-// has asked and could not note it any more.
+// has read it and could not note it any more.
 func (f *flowMemory) failure(source int) (errno syscall.Errno, known bool) {
 	if e := f.broken.Load(); e != 0 {
 		return syscall.Errno(e), true
 	}
-	if f.asked.Swap(1) != 0 {
+	if f.errorTaken.Swap(1) != 0 {
 		return 0, false
 	}
 	errno = sysError(source)
 	if f.broken.Store(uint32(errno)); errno == 0 {
-		f.asked.Store(0)
+		f.errorTaken.Store(0)
 	}
 	return errno, true
 }

@@ -290,7 +290,7 @@ func TestRecoverAnswered(t *testing.T) {
 			sysSend(w.src, w.scratch()[:answered])
 			sysShutdownWrite(w.src)
 		}, err: ErrEnded},
-		"while its error was asked for": {die: func(w *wreck) { w.answers().asked.Store(1) }, err: ErrEnded},
+		"while its error was asked for": {die: func(w *wreck) { w.answers().errorTaken.Store(1) }, err: ErrEnded},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWreck(t)

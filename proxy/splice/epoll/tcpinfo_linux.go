@@ -38,16 +38,16 @@ func Queues(fd uintptr) (unread, unacknowledged int) {
 	return sysUnread(int(fd)), sysUnacknowledged(int(fd))
 }
 
-// unansweredSegments is how many segments in a row without an answer are no accident: the second is sent some 600 ms
+// unackedSegments is how many segments in a row without an answer are no accident: the second is sent some 600 ms
 // after the first, the third some 1.4 s.
-const unansweredSegments = 2
+const unackedSegments = 2
 
-// Unanswered tells whether a TCP socket sends bytes, or probes of its peer's closed window, again and again, and
+// Unresponsive tells whether a TCP socket sends bytes, or probes of its peer's closed window, again and again, and
 // nothing came from its peer for so long. A peer that does not read answers probes nevertheless.
-func Unanswered(fd uintptr, silence time.Duration) bool {
+func Unresponsive(fd uintptr, silence time.Duration) bool {
 	i, ok := tcpInfoOf(int(fd))
 	if !ok || uint64(min(i.Last_ack_recv, i.Last_data_recv)) < uint64(silence.Milliseconds()) {
 		return false
 	}
-	return i.Unacked > 0 && i.Retransmits >= unansweredSegments || i.Probes >= unansweredSegments
+	return i.Unacked > 0 && i.Retransmits >= unackedSegments || i.Probes >= unackedSegments
 }

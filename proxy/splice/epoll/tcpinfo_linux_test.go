@@ -19,7 +19,7 @@ func BenchmarkAskTCPInfo(b *testing.B) {
 	all := r.Snapshot()
 	before := r.long()
 	for b.Loop() {
-		r.AskTCPInfo(b.Context(), all)
+		r.ReadTCPInfo(b.Context(), all)
 	}
 	if !all[0].ClientTCP.Known {
 		b.Error("not known")

@@ -11,12 +11,12 @@ import (
 )
 
 // delivery brings to the peers what is left of a connection that has ended: see splice.Step.Deliver. Its directions go
-// on until there is nothing to read. Then their destinations are asked now and then: nothing tells when they have
-// acknowledged all.
+// on until there is nothing to read. Then the queues of their destinations are read now and then: nothing tells when
+// they have acknowledged all.
 type delivery struct {
 	splice.Delivery
 	streams splice.Streams
-	blind   time.Duration // when it ends where they cannot be asked; 0: not yet
+	blind   time.Duration // when it ends where queues cannot be read; 0: not yet
 }
 
 // ending is how far a connection has come whose streams end.

@@ -59,10 +59,10 @@ func (o owner) InFlight() (is bool) {
 	return is
 }
 
-// Unanswered implements splice.Sockets. mu is held.
-func (o owner) Unanswered(of record.Side, silence time.Duration) (is bool) {
-	if ask := o.c.e.host.Unanswered; ask != nil && o.c.endpoint != nil {
-		control(o.c.socketOf(of), func(fd uintptr) { is = ask(fd, silence) })
+// Unresponsive implements splice.Sockets. mu is held.
+func (o owner) Unresponsive(of record.Side, silence time.Duration) (is bool) {
+	if unresponsive := o.c.e.host.Unresponsive; unresponsive != nil && o.c.endpoint != nil {
+		control(o.c.socketOf(of), func(fd uintptr) { is = unresponsive(fd, silence) })
 	}
 	return is
 }

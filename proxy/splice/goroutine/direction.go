@@ -150,13 +150,13 @@ func (d *direction) end(gone bool) {
 
 // awaitReset waits for a reset by a sender whose stream has ended.
 func (d *direction) awaitReset() {
-	ask := d.c.e.host.Error
-	if ask == nil {
+	pendingError := d.c.e.host.Error
+	if pendingError == nil {
 		return
 	}
 	var pending error
 	err := d.from.raw.Read(func(fd uintptr) bool {
-		pending = ask(fd)
+		pending = pendingError(fd)
 		return pending != nil
 	})
 	if err == nil {

@@ -41,12 +41,12 @@ func (d *direction) interrupted(err error) bool {
 	if !deadlinePassed(err) || !d.c.delivers() {
 		return false
 	}
-	receive, ask := d.c.e.host.Receive, d.c.e.host.Queues
-	if receive == nil || ask == nil {
+	receive, queues := d.c.e.host.Receive, d.c.e.host.Queues
+	if receive == nil || queues == nil {
 		return true
 	}
 	var left int
-	control(d.from.tcp, func(fd uintptr) { left, _ = ask(fd) })
+	control(d.from.tcp, func(fd uintptr) { left, _ = queues(fd) })
 	for left > 0 {
 		var n int
 		buf := takeBuffer()

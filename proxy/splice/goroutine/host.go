@@ -26,9 +26,9 @@ type Host struct {
 	TCPInfo func(fd uintptr) record.TCPInfo
 	// Queues is how many bytes of a TCP socket were not read, and how many its peer did not acknowledge.
 	Queues func(fd uintptr) (unread, unacknowledged int)
-	// Unanswered tells whether a TCP socket sends bytes again that were not acknowledged, and nothing came from its peer
-	// for so long.
-	Unanswered func(fd uintptr, silence time.Duration) bool
+	// Unresponsive tells whether a TCP socket retransmits bytes that were not acknowledged, and nothing came from its
+	// peer for so long.
+	Unresponsive func(fd uintptr, silence time.Duration) bool
 	// Receive reads from a TCP socket without blocking. urgent: the one byte read is the urgent one of its sender;
 	// drained: nothing is left to be read, and syscall.RawConn.Read waits for what comes next; or, of 0 bytes, the
 	// connection is no more.
@@ -43,7 +43,7 @@ type Host struct {
 	Send func(fd uintptr, b []byte, urgent bool) (n int, err error)
 }
 
-// tcpInfo asks for that of a socket; nil: there is none.
+// tcpInfo reads TCP_INFO of a socket; nil: there is none.
 func (h *Host) tcpInfo(socket *net.TCPConn) (info record.TCPInfo) {
 	if h.TCPInfo != nil && socket != nil {
 		control(socket, func(fd uintptr) { info = h.TCPInfo(fd) })
@@ -59,7 +59,7 @@ func (h *Host) pendingError(of *net.TCPConn) (pending error) {
 	return pending
 }
 
-// queues asks how many bytes of a socket were not read, and how many not acknowledged: 0 where that is not known.
+// queues returns how many bytes of a socket were not read, and how many not acknowledged: 0 where that is not known.
 func (h *Host) queues(socket *net.TCPConn) (unread, unacknowledged int) {
 	if h.Queues != nil {
 		control(socket, func(fd uintptr) { unread, unacknowledged = h.Queues(fd) })

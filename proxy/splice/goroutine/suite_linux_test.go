@@ -15,7 +15,7 @@ func TestSuiteOnLinux(t *testing.T) {
 		Open: goroutine.Open(goroutine.Host{
 			Listening: platform.ListenOptions, Dialling: platform.DialOptions, BindTransparent: platform.BindTransparent,
 			Interface: epoll.Interface, TCPInfo: epoll.TCPInfo, Receive: platform.Receive, Send: platform.Send,
-			Error: platform.PendingError, Queues: epoll.Queues, Unanswered: epoll.Unanswered,
+			Error: platform.PendingError, Queues: epoll.Queues, Unresponsive: epoll.Unresponsive,
 		}),
 		Can: splicetest.UrgentData | splicetest.ClientAddresses | splicetest.Marks | splicetest.Interfaces |
 			splicetest.Refusals | splicetest.ResetsAfterEnd | splicetest.Inheritance |

@@ -41,7 +41,7 @@ func listenUDP(e *shared, among *sockets, f *splice.Front, at netip.AddrPort) (s
 		return nil, cause(err)
 	}
 	u := &udpSocket{e: e, among: among, udp: c.(*net.UDPConn), bound: at, family: inet.FamilyOf(at.Addr())}
-	u.askWhereTo()
+	u.enablePacketInfo()
 	u.sessions = splice.NewSessions(f, at.Port(), u)
 	among.add(u)
 	if !e.start(u.receive) {
@@ -64,9 +64,9 @@ func packetConnAt(e *shared, name service.PortName, at netip.AddrPort) (net.Pack
 	return config.ListenPacket(e.ctx, network("udp", at.Addr()), at.String())
 }
 
-// askWhereTo has each datagram come with the address that it was sent to, and the interface. Where the system does
-// not tell, it is the address that the socket is bound to.
-func (u *udpSocket) askWhereTo() {
+// enablePacketInfo has each datagram come with its destination address and its interface (IP_PKTINFO). Where the system
+// does not tell, it is the address that the socket is bound to.
+func (u *udpSocket) enablePacketInfo() {
 	if u.family == inet.IPv6 {
 		_ = ipv6.NewPacketConn(u.udp).SetControlMessage(ipv6.FlagDst|ipv6.FlagInterface, true)
 	} else {

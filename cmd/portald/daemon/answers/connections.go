@@ -48,7 +48,7 @@ func (p userspaceConnections) addTCP(ctx context.Context, to []adminsocket.Conne
 	for i := range to {
 		live[i].ID = to[i].ID
 	}
-	p.core.AskTCPInfo(ctx, live)
+	p.core.ReadTCPInfo(ctx, live)
 	for i := range to {
 		to[i].ClientTCP, to[i].EndpointTCP = shownTCP(live[i].ClientTCP), shownTCP(live[i].EndpointTCP)
 	}
