@@ -68,7 +68,7 @@ func (c dataPathCollector) Collect(to chan<- prometheus.Metric) {
 			to <- prometheus.MustNewConstMetric(c.limit, prometheus.GaugeValue, float64(r.limit), r.name)
 		}
 	}
-	to <- loopLatencyMetric(c.loopLatency, s.Rounds)
+	to <- loopLatencyMetric(c.loopLatency, s.LoopLatency)
 }
 
 // resource is something that connections take, and that there is a limit of, or none (0).
@@ -95,9 +95,9 @@ func (c dataPathCollector) resources(s *splice.Stats) []resource {
 	return all
 }
 
-func loopLatencyMetric(desc *prometheus.Desc, r splice.Rounds) prometheus.Metric {
+func loopLatencyMetric(desc *prometheus.Desc, r splice.LoopLatency) prometheus.Metric {
 	below, n := map[float64]uint64{}, uint64(0)
-	for i, bound := range splice.RoundBounds() {
+	for i, bound := range splice.LoopLatencyBounds() {
 		n += r.Counts[i]
 		below[bound.Seconds()] = n
 	}

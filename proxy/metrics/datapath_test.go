@@ -16,7 +16,7 @@ func busy() DataPath {
 		Limits: splice.Limits{Descriptors: 100, Sessions: 10, PipePages: 4096, ReplayBytes: 8 << 20, Kept: 40,
 			SourcePorts: 1000},
 	}
-	s.Rounds.Counts[0], s.Rounds.Counts[5], s.Rounds.Counts[16], s.Rounds.Sum = 7, 2, 1, 2*time.Second
+	s.LoopLatency.Counts[0], s.LoopLatency.Counts[5], s.LoopLatency.Counts[16], s.LoopLatency.Sum = 7, 2, 1, 2*time.Second
 	return DataPath{
 		Stats: func() splice.Stats { return s }, BusiestEndpoint: func() int { return 900 },
 		Ejected: func() int { return 4 }, BudgetExhausted: func() uint64 { return 9 }, ProxyPorts: 19000,

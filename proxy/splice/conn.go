@@ -71,7 +71,7 @@ type Sockets interface {
 // Accept begins a connection that a socket of a front has accepted.
 func (c *Conn) Accept(f *Front, owner Owner, client netip.AddrPort, now time.Duration) {
 	c.life.begin(f, client, now)
-	c.owner, c.life.dial.rounds = owner, true
+	c.owner, c.life.dial.repeats = owner, true
 	f.core.counts.conns.Add(1)
 }
 

@@ -18,7 +18,7 @@ const (
 
 // Delivery is the time that streams have, once a connection has ended, to reach their peers: see Step.Deliver.
 type Delivery struct {
-	patience     time.Duration
+	timeout      time.Duration
 	acknowledged int64         // by the peers, in bytes
 	since        time.Duration // when it last became more
 	pause        backoff.Pause
@@ -32,16 +32,16 @@ func BeginDelivery(c *Conn, now time.Duration) Delivery {
 	c.life.entry.stage.enter(delivering)
 	c.life.entry.front.core.counts.delivering.Add(1)
 	p := &c.life.entry.plan.policy
-	patience := min(deliveryTime, max(p.DeadPeer, leastDeadPeer))
+	timeout := min(deliveryTime, max(p.DeadPeer, leastDeadPeer))
 	silent := p.Idle
 	if c.HalfClosed() {
 		silent = p.HalfClose
 	}
 	if silent > 0 {
-		patience = min(patience, silent)
+		timeout = min(timeout, silent)
 	}
 	d := Delivery{
-		patience: patience, since: now, pause: backoff.Pause{First: firstDeliveryPause, Last: lastDeliveryPause},
+		timeout: timeout, since: now, pause: backoff.Pause{First: firstDeliveryPause, Last: lastDeliveryPause},
 	}
 	d.next = now + d.pause.Next()
 	return d
@@ -56,5 +56,5 @@ func (d *Delivery) Look(acknowledged int64, now time.Duration) (next time.Durati
 	if now >= d.next {
 		d.next = now + d.pause.Next()
 	}
-	return min(d.next, d.since+d.patience), now < d.since+d.patience
+	return min(d.next, d.since+d.timeout), now < d.since+d.timeout
 }

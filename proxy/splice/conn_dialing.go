@@ -45,7 +45,7 @@ func (c connDialing) advance(s step, now time.Duration) Step {
 		d := &c.life.dial
 		until := d.dialEnds(&c.life.entry)
 		return Step{Kind: StepDial, Endpoint: s.endpoint, As: s.as, Dial: d.current.number, Until: until}
-	case stepGoOn:
+	case stepKeepDialing:
 		return c.hedge(now)
 	case stepWait, stepQueue:
 		return c.await(s, now)

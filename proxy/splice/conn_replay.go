@@ -170,7 +170,7 @@ func (c connOpen) mayStartOver(now time.Duration) bool {
 		return false
 	case c.life.entry.front.core.account.Buffers.Exhausted(): // what the next endpoint does not take waits in one
 		return false
-	case now < c.life.entry.patience():
+	case now < c.life.entry.waitsUntil():
 		return true
 	}
 	return c.life.dial.retry.position()+1 < dials && c.life.dial.pickAnother(&c.life.entry)

@@ -74,7 +74,7 @@ func (c *Core) Options() *Options { return &c.opts }
 func (c *Core) Now() time.Duration { return time.Since(c.start) }
 
 // wall is the time by the wall clock, in ns since 1970, at which it was now on the core's clock a moment ago. One look
-// at both clocks keeps what is told of a connection in order: a round of an event loop may be long.
+// at both clocks keeps what is told of a connection in order: an iteration of an event loop may be long.
 func (c *Core) wall(now time.Duration) int64 {
 	t := time.Now()
 	return t.UnixNano() - int64(t.Sub(c.start)-now)
@@ -98,7 +98,7 @@ func (c *Core) Drain(ctx context.Context) int64 {
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
 	answers := time.Now().Add(answerTime)
-	for c.counts.conns.Load() > 0 || time.Now().Before(answers) && c.answerPending(ctx) {
+	for c.counts.conns.Load() > 0 || time.Now().Before(answers) && c.replyPending(ctx) {
 		select {
 		case <-ctx.Done():
 			return c.counts.conns.Load()
@@ -108,12 +108,12 @@ func (c *Core) Drain(ctx context.Context) int64 {
 	return 0
 }
 
-// answerPending tells whether any UDP session waits for an answer that may be under way.
-func (c *Core) answerPending(ctx context.Context) bool {
+// replyPending tells whether any UDP session waits for an answer that may be under way.
+func (c *Core) replyPending(ctx context.Context) bool {
 	tables := c.sessionTables()
 	replies := make(chan bool, len(tables))
 	for _, t := range tables {
-		t.answerPending(replies)
+		t.replyPending(replies)
 	}
 	pending := false
 	for range tables {

@@ -47,7 +47,7 @@ type dialler struct {
 	removed  bool              // its endpoint was taken away meanwhile
 	again    bool              // its endpoint is the client's own, and may be dialled once more
 	noHedge  bool              // no other endpoint is to be dialled beside it
-	rounds   bool              // when all endpoints have failed they are dialled again after a pause
+	repeats  bool              // when all endpoints have failed they are dialled again after a pause
 	lookup   hostLookup        // at the host, that has no result yet
 	ejected  uint16            // endpoints that were left out of the choice of it
 	current  dial              // the last of attempts
@@ -137,12 +137,12 @@ func (d *dialler) pick(e *entry) bool {
 func (d *dialler) exhausted(e *entry, allTried bool, now time.Duration) step {
 	timeouts := e.plan.policy.ConnectTimeouts
 	end := e.began + sum(timeouts)
-	switch until := e.patience(); {
+	switch until := e.waitsUntil(); {
 	case now < until:
 		return d.waitInQueue(e, allTried, until, now)
 	case len(d.attempts) == 0:
 		return step{kind: stepRefuse, outcome: record.OutcomeNoEndpoint}
-	case !d.rounds, len(timeouts) == 1, d.retry.timedOut >= len(timeouts), now >= end:
+	case !d.repeats, len(timeouts) == 1, d.retry.timedOut >= len(timeouts), now >= end:
 		return step{kind: stepRefuse, outcome: record.OutcomeDialFailed}
 	}
 	return step{kind: stepWait, until: min(now+d.retry.nextRound(allTried), end)}
@@ -186,7 +186,7 @@ func (d *dialler) failed(e *entry, err error, lack Shortage, now time.Duration) 
 	switch {
 	case lack == NoResources:
 		return step{kind: stepRefuse, outcome: record.OutcomeResources}
-	case d.again && d.rounds && !ejected && err != ErrTimeout && d.retry.more(len(e.plan.policy.ConnectTimeouts)):
+	case d.again && d.repeats && !ejected && err != ErrTimeout && d.retry.more(len(e.plan.policy.ConnectTimeouts)):
 		return step{kind: stepWait, until: now + firstRetry} // it refused at once, and may be back soon
 	}
 	return d.next(e, now)

@@ -102,7 +102,7 @@ func (d *dialler) oneFailed(e *entry, err error, lack Shortage, now time.Duratio
 		d.failedAt(d.hedged.attempt.Endpoint, err)
 	}
 	d.dropHedged(e, err, reported, now)
-	return step{kind: stepGoOn}
+	return step{kind: stepKeepDialing}
 }
 
 // dropHedged ends the other attempt. The lease may hear of another error than the record.

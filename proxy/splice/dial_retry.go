@@ -16,7 +16,7 @@ const (
 	firstRetry = 10 * time.Millisecond
 	lastRetry  = 500 * time.Millisecond
 
-	lastHeldRetry = 2 * time.Second // of what waits for an endpoint
+	lastWaitingRetry = 2 * time.Second // of what waits for an endpoint
 )
 
 // retries are the failed dials of a connection. A round dials each endpoint once, and no more of them than the policy
@@ -94,7 +94,7 @@ func (r *retries) again(allTried bool, timeouts int) time.Duration {
 	if r.timedOut >= timeouts {
 		r.timedOut, allTried = 0, true
 	}
-	return r.nextWithin(lastHeldRetry, allTried)
+	return r.nextWithin(lastWaitingRetry, allTried)
 }
 
 // restart is for endpoints that have changed: they are dialled at once. The dials that timed out so far still count.

@@ -29,12 +29,12 @@ type Socket interface {
 
 // SessionTable is the Sessions of a UDP socket as its front sees them. Any goroutine may call it.
 type SessionTable interface {
-	Resume()                         // receives again
-	retarget(*View)                  // other endpoints serve
-	setGuarded(bool)                 // see Front.SetGuarded
-	sweepSoon()                      // the idle timeout is another
-	cutSoon()                        // ends them by force
-	answerPending(reply chan<- bool) // replies whether one waits for an answer that may be under way
+	Resume()                        // receives again
+	retarget(*View)                 // other endpoints serve
+	setGuarded(bool)                // see Front.SetGuarded
+	sweepSoon()                     // the idle timeout is another
+	cutSoon()                       // ends them by force
+	replyPending(reply chan<- bool) // replies whether one waits for an answer that may be under way
 }
 
 // MovingSocket is a Socket of which a successor can have a duplicate. Its methods return at once.

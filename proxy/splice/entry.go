@@ -69,9 +69,9 @@ func (e *entry) reached() service.Endpoint {
 	return *at
 }
 
-// patience is until when it waits for an endpoint that is ready and answers; 0: it does not. Who comes from outside to
+// waitsUntil bounds the wait for an endpoint that is ready and answers; 0: it does not wait. Who comes from outside to
 // an external frontend with a Local policy does not: other nodes may have an endpoint.
-func (e *entry) patience() time.Duration {
+func (e *entry) waitsUntil() time.Duration {
 	most := e.plan.policy.WaitForEndpoint
 	if most <= 0 || e.scope == service.NodeScope && e.portal != service.ClusterIP || e.front.closed.Load() {
 		return 0

@@ -14,7 +14,7 @@ import (
 type Mover interface {
 	// Restore goes on with a connection of a predecessor, for a front. The sockets are the engine's from now on.
 	Restore(f *Front, s *SavedConn, files []int)
-	// Stand does the same with an established one, of which no byte moves until it is told to GoOn.
+	// Stand does the same with an established one, of which no byte moves until Resume.
 	Stand(f *Front, s *SavedConn, files []int) Standing
 	// Settle calls Done of what it adds to wg when everything is done that was queued before.
 	Settle(wg interface {
@@ -26,9 +26,9 @@ type Mover interface {
 // Standing is a connection of a predecessor that stands still. Keep begins to note what it does, soon, and calls tell,
 // which does not block; nil: it cannot.
 type Standing struct {
-	Conn *Conn
-	Keep func(tell func(*Kept))
-	GoOn func()
+	Conn   *Conn
+	Keep   func(tell func(*Kept))
+	Resume func()
 }
 
 // CanMove tells whether the engine can pass on what it carries.
@@ -105,7 +105,7 @@ func (r *Restorer) KeepStanding(give func([]*Kept) bool) {
 	}
 	kept := give(all)
 	for _, s := range r.standing {
-		s.GoOn()
+		s.Resume()
 	}
 	for _, conn := range of {
 		if !kept {
@@ -172,7 +172,7 @@ func (c Moving) LastID() uint64 { return c.nextID.Load() }
 // before Connected; Until of the step is as that one's.
 func (c Passage) Restore(f *Front, owner Owner, s *SavedConn) Step {
 	c.life.restore(f, &s.SavedLife)
-	c.owner, c.life.dial.rounds = owner, true
+	c.owner, c.life.dial.repeats = owner, true
 	c.clientEOF, c.endpointEOF, c.replays = s.ClientEOF, s.EndpointEOF, s.Replays
 	if c.HalfClosed() {
 		c.life.entry.stage.enter(halfClosed)
@@ -187,7 +187,7 @@ func (c Passage) Restore(f *Front, owner Owner, s *SavedConn) Step {
 // RestoreWaiting does the same with one that waits for an endpoint. Redial is called next.
 func (c Passage) RestoreWaiting(f *Front, owner Owner, s *SavedConn) {
 	c.life.restore(f, &s.SavedLife)
-	c.owner, c.life.dial.rounds, c.replays = owner, true, s.Replays
+	c.owner, c.life.dial.repeats, c.replays = owner, true, s.Replays
 	c.registered(f)
 	if len(s.Sent) > 0 {
 		c.replay.kept = &kept{sent: s.Sent, again: true, quota: c.quota, retry: &c.life.dial.retry}
@@ -203,9 +203,9 @@ func (c Passage) Redial(now time.Duration) Step {
 
 // WaitOn goes on with one that AwaitsEndpoint, and that no successor has taken. What was posted meanwhile comes next.
 func (c Passage) WaitOn(now time.Duration) Step {
-	until := c.life.entry.patience()
+	until := c.life.entry.waitsUntil()
 	if c.life.dial.retry != nil {
-		until = min(until, now+lastHeldRetry)
+		until = min(until, now+lastWaitingRetry)
 	}
 	return Step{Kind: StepWait, Until: until}
 }

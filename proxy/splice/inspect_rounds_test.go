@@ -7,9 +7,9 @@ import (
 	"github.com/portald/portald/platform/inet"
 )
 
-// A round counts up to the first bound that is not less.
-func TestRoundBounds(t *testing.T) {
-	bounds := RoundBounds()
+// An iteration counts up to the first bound that is not less.
+func TestLoopLatencyBounds(t *testing.T) {
+	bounds := LoopLatencyBounds()
 	for i, bound := range bounds {
 		for took, at := range map[time.Duration]int{bound - 1: i, bound: i, bound + 1: i + 1} {
 			c := &Core{}

@@ -6,20 +6,20 @@ import (
 
 // Stats are figures of a Core at one moment.
 type Stats struct {
-	Connections  int64  // TCP connections that are open
-	Delivering   int64  // of these, those that have ended but for what is still to reach a peer
-	Sessions     int64  // UDP sessions that are open
-	Waiting      int64  // of these, what waits for an endpoint
-	Descriptors  int64  // held, pipes and listeners and all
-	Pipes        int64  // held
-	PipePages    int64  // of memory, that these may fill
-	Buffers      int64  // that hold bytes
-	ReplayBytes  int64  // of clients, kept to be sent again
-	Kept         int64  // connections that are kept for a successor
-	AcceptErrors uint64 // accepts that failed for a shortage, since the start
-	UDPDropped   uint64 // datagrams the kernel would not take, since the start
-	PortsCrowded uint64 // dials for which PortsError was due, since the start
-	Rounds       Rounds // of all event loops, since the start
+	Connections  int64       // TCP connections that are open
+	Delivering   int64       // of these, those that have ended but for what is still to reach a peer
+	Sessions     int64       // UDP sessions that are open
+	Waiting      int64       // of these, what waits for an endpoint
+	Descriptors  int64       // held, pipes and listeners and all
+	Pipes        int64       // held
+	PipePages    int64       // of memory, that these may fill
+	Buffers      int64       // that hold bytes
+	ReplayBytes  int64       // of clients, kept to be sent again
+	Kept         int64       // connections that are kept for a successor
+	AcceptErrors uint64      // accepts that failed for a shortage, since the start
+	UDPDropped   uint64      // datagrams the kernel would not take, since the start
+	PortsCrowded uint64      // dials for which PortsError was due, since the start
+	LoopLatency  LoopLatency // of all event loops, since the start
 	Limits       Limits
 }
 
@@ -42,7 +42,7 @@ func (c *Core) Stats() Stats {
 		Descriptors: a.Used(quota.Descriptors), Pipes: a.Pipes.Len(), PipePages: a.Pipes.Pages(), Buffers: a.Buffers.Len(),
 		ReplayBytes: a.Used(quota.ClientBytes),
 		Kept:        a.Used(quota.Kept), AcceptErrors: lacks.acceptErrors.Load(), UDPDropped: lacks.udpDropped.Load(),
-		PortsCrowded: lacks.portsCrowded.Load(), Rounds: c.loops.sum(), Limits: c.limits(),
+		PortsCrowded: lacks.portsCrowded.Load(), LoopLatency: c.loops.sum(), Limits: c.limits(),
 	}
 }
 

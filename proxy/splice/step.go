@@ -50,12 +50,12 @@ type step struct {
 type stepKind uint8
 
 const (
-	stepDial   stepKind = iota // connect to the endpoint, then call connected or failed
-	stepLookup                 // do the lookup, which may block, on another goroutine, then call lookedUp
-	stepWait                   // call next at that time, or as soon as the front has other endpoints
-	stepGoOn                   // the other dial is still under way
-	stepQueue                  // the same, in the queue of the Service
-	stepRefuse                 // end with that outcome
+	stepDial        stepKind = iota // connect to the endpoint, then call connected or failed
+	stepLookup                      // do the lookup, which may block, on another goroutine, then call lookedUp
+	stepWait                        // call next at that time, or as soon as the front has other endpoints
+	stepKeepDialing                 // the other dial is still under way
+	stepQueue                       // the same, in the queue of the Service
+	stepRefuse                      // end with that outcome
 )
 
 // Streams are directions of a connection.

@@ -305,7 +305,7 @@ func (b *udpBed) check() {
 
 // each is for tests.
 func (l *sessionLists) each(yield func(*Session) bool) {
-	for _, list := range []*sessionList{&l.answered, &l.waiting, &l.detached, &l.detachedWaiting} {
+	for _, list := range []*sessionList{&l.answered, &l.awaitingReply, &l.detached, &l.detachedAwaitingReply} {
 		var last *Session
 		for s := list.first; s != nil; last, s = s, s.links[list.at].next {
 			if s.links[list.at].prev != last || l.of(s) != list || !yield(s) {

@@ -73,10 +73,10 @@ func (t *Sessions) pause(n int, waiting bool) (some []*Departure, lookingUp bool
 		}
 		t.socket.(SessionMover).Pause()
 		all := &t.lists
-		for _, list := range []*sessionList{&all.waiting, &all.answered, &all.detachedWaiting, &all.detached} {
+		for _, list := range []*sessionList{&all.awaitingReply, &all.answered, &all.detachedAwaitingReply, &all.detached} {
 			for s := list.first; s != nil && len(some) < n; s = s.links[ofSocket].next {
 				switch {
-				case s.departing, s.stays, s.waiter().awaits() && !waiting:
+				case s.departing, s.stays, s.waiter().waits() && !waiting:
 				case s.life.dial.lookupPending():
 					lookingUp = true
 				default:
@@ -104,7 +104,7 @@ func (s *Session) passage() sessionPassage { return sessionPassage{s} }
 func (s sessionPassage) departs() *Departure {
 	s.departing = true
 	saved := &SavedSession{
-		SavedLife: s.life.save(), Local: s.key.Local, Waiting: s.waiting, Detached: s.detached, Until: s.until,
+		SavedLife: s.life.save(), Local: s.key.Local, Waiting: s.awaitingReply, Detached: s.detached, Until: s.until,
 		Unanswered: s.unanswered, Carried: s.life.entry.traffic.save(),
 	}
 	files := []int{s.conn.(MovingSession).Detach(saved)}
@@ -144,7 +144,7 @@ func (s sessionPassage) left() {
 // Restore begins a session that a predecessor saved, in place. It is called in place of Open.
 func (t *Sessions) Restore(s *Session, conn SessionConn, saved *SavedSession) {
 	s.table, s.conn, s.key = t, conn, SessionKey{Client: saved.Client, Local: saved.Local}
-	s.waiting, s.detached, s.until, s.unanswered = saved.Waiting, saved.Detached, saved.Until, saved.Unanswered
+	s.awaitingReply, s.detached, s.until, s.unanswered = saved.Waiting, saved.Detached, saved.Until, saved.Unanswered
 	s.life.restore(t.front, &saved.SavedLife)
 	s.life.entry.cameBy = saved.Interface
 	s.life.entry.traffic.restore(saved.Carried)
@@ -165,7 +165,7 @@ func (t *Sessions) Restore(s *Session, conn SessionConn, saved *SavedSession) {
 		if saved.Unanswered != nil {
 			s.buffered.add(saved.Unanswered, s.client.quota)
 		}
-		s.waiter().goOn(now)
+		s.waiter().findEndpoint(now)
 	} else if e := t.front.present().endpoint(s.target()); !s.detached && (e == nil || !e.Ready && !e.Serving) {
 		s.detach(now) // the endpoint has left meanwhile
 	}

@@ -47,7 +47,7 @@ func (q *sessionList) remove(s *Session) {
 // sessionLists are the sessions of a socket or of a client address. Those that are attached to their client are in the
 // order of their last use: answered if the last datagram came from the endpoint, else waiting. Detached ones are in the
 // order in which they came to their list.
-type sessionLists struct{ answered, waiting, detached, detachedWaiting sessionList }
+type sessionLists struct{ answered, awaitingReply, detached, detachedAwaitingReply sessionList }
 
 func newSessionLists(at uint8) sessionLists {
 	list := sessionList{at: at}
@@ -57,12 +57,12 @@ func newSessionLists(at uint8) sessionLists {
 // of is the list that a session belongs to.
 func (l *sessionLists) of(s *Session) *sessionList {
 	switch {
-	case s.detached && s.waiting:
-		return &l.detachedWaiting
+	case s.detached && s.awaitingReply:
+		return &l.detachedAwaitingReply
 	case s.detached:
 		return &l.detached
-	case s.waiting:
-		return &l.waiting
+	case s.awaitingReply:
+		return &l.awaitingReply
 	default:
 		return &l.answered
 	}
@@ -70,7 +70,7 @@ func (l *sessionLists) of(s *Session) *sessionList {
 
 // leastRecent is the attached session that was used the longest time ago, nil if there is none.
 func (l *sessionLists) leastRecent() *Session {
-	a, w := l.answered.first, l.waiting.first
+	a, w := l.answered.first, l.awaitingReply.first
 	if a == nil || w != nil && w.life.entry.lastMoved() < a.life.entry.lastMoved() {
 		return w
 	}
@@ -81,9 +81,9 @@ func (l *sessionLists) leastRecent() *Session {
 // one that waits for it, and of these a detached one before one that is attached to its client. One that has waited for
 // longer than answerTime comes before all but detached ones that have their answer.
 func (l *sessionLists) victim(now time.Duration) *Session {
-	w := l.waiting.first
+	w := l.awaitingReply.first
 	if w != nil && w.life.entry.lastMoved()+answerTime <= now && l.detached.first == nil {
 		return w
 	}
-	return cmp.Or(l.detached.first, l.answered.first, l.detachedWaiting.first, w)
+	return cmp.Or(l.detached.first, l.answered.first, l.detachedAwaitingReply.first, w)
 }

@@ -28,20 +28,20 @@ type SessionConn interface {
 // For a datagram of the client the engine calls Received, and then forwards it: unless Buffer keeps it, it is sent, and
 // one of Sent, Dropped and Refused called. For what comes from the endpoint it calls Replied or Refused.
 type Session struct {
-	life       life
-	table      *Sessions
-	conn       SessionConn
-	key        SessionKey
-	client     *sessionClient
-	over       bool
-	waiting    bool          // its last datagram was the client's
-	detached   bool          // its client's next datagram is another session's
-	departing  bool          // it is being handed over
-	stays      bool          // the hand-over under way cannot pass it on
-	until      time.Duration // when a detached session ends
-	links      [2]sessionLinks
-	unanswered []byte    // the first datagram, until anything came back: another endpoint may get it
-	buffered   datagrams // what the client sent during a host lookup, or last during a wait for an endpoint
+	life          life
+	table         *Sessions
+	conn          SessionConn
+	key           SessionKey
+	client        *sessionClient
+	over          bool
+	awaitingReply bool          // its last datagram was the client's
+	detached      bool          // its client's next datagram is another session's
+	departing     bool          // it is being handed over
+	stays         bool          // the hand-over under way cannot pass it on
+	until         time.Duration // when a detached session ends
+	links         [2]sessionLinks
+	unanswered    []byte    // the first datagram, until anything came back: another endpoint may get it
+	buffered      datagrams // what the client sent during a host lookup, or last during a wait for an endpoint
 }
 
 // maxUnanswered is the size of a first datagram, in bytes, up to which a session keeps it for another endpoint.
@@ -138,7 +138,7 @@ func (s *Session) lookedUp(yes bool) {
 
 // forwardBuffered sends what was buffered, if there is an endpoint now.
 func (s *Session) forwardBuffered() {
-	if s.waiter().awaits() {
+	if s.waiter().waits() {
 		return
 	}
 	for _, data := range s.buffered.take(s.client.quota) {
@@ -174,7 +174,7 @@ func (s *Session) Received(data []byte, now time.Duration) {
 // sent.
 func (s *Session) Buffer(data []byte) bool {
 	switch {
-	case s.waiter().awaits():
+	case s.waiter().waits():
 		s.waiter().bufferLast(data)
 	case !s.life.dial.lookupPending():
 		return false
@@ -242,17 +242,17 @@ func (s *Session) moved(err error) bool {
 }
 
 // touch makes the session the most recently used of those that wait for their endpoint, or of the others.
-func (s *Session) touch(waiting bool, now time.Duration) {
-	if waiting {
+func (s *Session) touch(awaitingReply bool, now time.Duration) {
+	if awaitingReply {
 		s.life.entry.clientMovedAt(now)
 	} else {
 		s.life.entry.movedAt(now)
 	}
-	if s.detached && s.waiting == waiting {
+	if s.detached && s.awaitingReply == awaitingReply {
 		return // use does not prolong it
 	}
 	s.delist()
-	s.waiting = waiting
+	s.awaitingReply = awaitingReply
 	s.enlist()
 }
 

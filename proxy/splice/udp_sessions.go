@@ -73,7 +73,7 @@ func (t *Sessions) Open(s *Session, conn SessionConn, key SessionKey, iface int,
 	if t.draining || t.closed {
 		return false
 	}
-	s.table, s.conn, s.key, s.waiting = t, conn, key, true
+	s.table, s.conn, s.key, s.awaitingReply = t, conn, key, true
 	s.life.begin(t.front, key.Client, now)
 	if o := s.admit(iface); o != "" {
 		s.life.result.conclude(ending{record.Proxy, record.Reset, o, nil})
@@ -100,8 +100,8 @@ func (t *Sessions) Close() {
 	}
 	t.closed = true
 	t.front.quota.RemoveSocket(t.room())
-	t.endAll(record.OutcomeEndpointRemoved, &t.lists.detached, &t.lists.detachedWaiting)
-	t.endAll(record.OutcomeServiceRemoved, &t.lists.answered, &t.lists.waiting)
+	t.endAll(record.OutcomeEndpointRemoved, &t.lists.detached, &t.lists.detachedAwaitingReply)
+	t.endAll(record.OutcomeServiceRemoved, &t.lists.answered, &t.lists.awaitingReply)
 	t.setTimer(-1)
 }
 
@@ -124,14 +124,14 @@ func (t *Sessions) Sweep(now time.Duration) {
 		}
 		return at <= now
 	}
-	for _, list := range []*sessionList{&t.lists.detached, &t.lists.detachedWaiting} {
+	for _, list := range []*sessionList{&t.lists.detached, &t.lists.detachedAwaitingReply} {
 		for s := list.first; s != nil && due(s.until); s = list.first {
 			s.end(record.Proxy, record.Reset, record.OutcomeEndpointRemoved)
 		}
 	}
 	idle := t.front.present().policy.UDPIdle
 	for s := t.lists.leastRecent(); s != nil && idle > 0 && due(s.life.entry.lastMoved()+idle); s = t.lists.leastRecent() {
-		if s.waiter().awaits() {
+		if s.waiter().waits() {
 			s.end(record.Proxy, record.Timeout, record.OutcomeNoEndpoint)
 		} else {
 			s.end(record.Proxy, record.Timeout, record.OutcomeOK)
@@ -152,7 +152,7 @@ func (t *Sessions) retarget(v *View) {
 		now := t.core().Now()
 		for _, s := range t.attached {
 			switch e := v.endpoint(s.target()); {
-			case s.waiter().awaits(): // it is told by its queue
+			case s.waiter().waits(): // it is told by its queue
 			case e != nil && (e.Ready || e.Serving):
 			case s.life.dial.lookupPending():
 				s.life.dial.removed = true
@@ -173,25 +173,25 @@ func (t *Sessions) sweepSoon() { t.socket.Do(func() { t.Sweep(t.core().Now()) })
 // cutSoon ends all sessions by force. Of a socket that was drained only those that wait for an answer are cut.
 func (t *Sessions) cutSoon() {
 	t.socket.Do(func() {
-		t.endAll(record.OutcomeCut, &t.lists.waiting)
+		t.endAll(record.OutcomeCut, &t.lists.awaitingReply)
 		if !t.draining {
-			t.endAll(record.OutcomeCut, &t.lists.answered, &t.lists.detached, &t.lists.detachedWaiting)
+			t.endAll(record.OutcomeCut, &t.lists.answered, &t.lists.detached, &t.lists.detachedAwaitingReply)
 		}
 	})
 }
 
-// answerPending replies whether a session waits for an answer that may be under way.
-func (t *Sessions) answerPending(reply chan<- bool) {
-	pending := func() { reply <- t.waits(t.core().Now()) }
+// replyPending replies whether a session waits for an answer that may be under way.
+func (t *Sessions) replyPending(reply chan<- bool) {
+	pending := func() { reply <- t.awaitsReply(t.core().Now()) }
 	if !t.socket.Do(pending) {
 		reply <- false
 	}
 }
 
-// waits tells whether a session waits for an answer that may be under way.
-func (t *Sessions) waits(now time.Duration) bool {
-	s := t.lists.waiting.last
-	return t.lists.detachedWaiting.first != nil || s != nil && now < s.life.entry.lastMoved()+answerTime
+// awaitsReply tells whether a session waits for an answer that may be under way.
+func (t *Sessions) awaitsReply(now time.Duration) bool {
+	s := t.lists.awaitingReply.last
+	return t.lists.detachedAwaitingReply.first != nil || s != nil && now < s.life.entry.lastMoved()+answerTime
 }
 
 // originalDst is what the client wrote to. Once rules guard the port only translated flows get here, so where the front

@@ -417,7 +417,7 @@ func TestSessionsDrain(t *testing.T) {
 		if b.say(3, "x") != nil {
 			t.Error("a session begins")
 		}
-		if !b.sessions.waits(b.core.Now()) {
+		if !b.sessions.awaitsReply(b.core.Now()) {
 			t.Error("no answer is waited for")
 		}
 		b.sessions.Find(SessionKey{netip.MustParseAddrPort("192.0.2.1:1"), localAddr4}).(*udpConn).reply(1)

@@ -12,8 +12,8 @@ type sessionWaiting struct{ *Session }
 
 func (s *Session) waiter() sessionWaiting { return sessionWaiting{s} }
 
-// awaits tells whether the session waits for an endpoint. What its client sends is buffered then.
-func (s sessionWaiting) awaits() bool { return s.life.queue.wait != nil && s.life.queue.wait.asleep }
+// waits tells whether the session waits for an endpoint. Datagrams of its client are buffered then.
+func (s sessionWaiting) waits() bool { return s.life.queue.wait != nil && s.life.queue.wait.asleep }
 
 // await waits for an endpoint until that time, or until endpoints change. A datagram that an endpoint which is gone has
 // lost is buffered again.
@@ -57,17 +57,17 @@ func (s sessionWaiting) redial() {
 	if s.over {
 		return
 	}
-	if !s.awaits() || s.departing {
+	if !s.waits() || s.departing {
 		s.life.queue.pass(&s.life.entry)
 		return
 	}
 	s.life.queue.wait.asleep = false
 	s.life.queue.wait.timer.Stop()
-	s.goOn(s.table.core().Now())
+	s.findEndpoint(s.table.core().Now())
 }
 
-// goOn looks for an endpoint, and sends it what is buffered.
-func (s sessionWaiting) goOn(now time.Duration) {
+// findEndpoint dials again, and forwards the buffered datagrams if it has an endpoint then.
+func (s sessionWaiting) findEndpoint(now time.Duration) {
 	s.life.dial.refreshed(&s.life.entry)
 	next := s.life.dial.next(&s.life.entry, now)
 	s.life.queue.pass(&s.life.entry)
@@ -78,8 +78,8 @@ func (s sessionWaiting) goOn(now time.Duration) {
 	s.forwardBuffered()
 }
 
-// bufferLast keeps a datagram in place of the one before: who waits asks again, and wants one answer. One that is large
-// is lost, as datagrams may be.
+// bufferLast keeps a datagram in place of the one before: a client that waits sends again, and wants one answer. One
+// that is large is lost, as datagrams may be.
 func (s sessionWaiting) bufferLast(data []byte) {
 	if len(data) > maxUnanswered {
 		s.Dropped()

@@ -20,7 +20,7 @@ type wait struct {
 // queuePlace is the one in the queue of the Service, if it has waited for an endpoint.
 type queuePlace struct{ wait *wait }
 
-// queue begins to wait for an endpoint, or goes on with that.
+// enter begins to wait for an endpoint, or goes on with that.
 func (q *queuePlace) enter(e *entry, of waitqueue.Waiter, client *quota.Client, now time.Duration) {
 	e.stage.enter(waiting)
 	if old := q.wait; old == nil || old.took > 0 || old.place.Of == nil {
@@ -39,7 +39,7 @@ func (q *queuePlace) enter(e *entry, of waitqueue.Waiter, client *quota.Client, 
 	}
 }
 
-// unqueue ends the wait: an endpoint was reached, or the life ends.
+// leave ends the wait: an endpoint was reached, or the life ends.
 func (q *queuePlace) leave(e *entry, now time.Duration) {
 	w := q.wait
 	if w == nil || w.took > 0 {
@@ -56,14 +56,14 @@ func (q *queuePlace) leave(e *entry, now time.Duration) {
 	e.front.core.counts.waiting.Add(-1)
 }
 
-// passTurn lets the next one pick.
+// pass lets the next one pick.
 func (q *queuePlace) pass(e *entry) {
 	if q.wait != nil {
 		e.front.quota.Waiting.Pass(&q.wait.place)
 	}
 }
 
-// isQueued tells whether it waits for an endpoint, or dials after it has.
+// waits tells whether it waits for an endpoint, or dials after it has.
 func (q *queuePlace) waits() bool { return q.wait != nil && q.wait.took == 0 }
 
 // waited is how long it did, until an endpoint was reached.
@@ -102,5 +102,7 @@ func (c *Core) Waiting(name service.Name) int {
 	return 0
 }
 
-// Holds tells whether new connections of a service port wait where it has no endpoint.
-func (c *Core) Holds(p *service.Port) bool { return p.Policy.Or(*c.policy.Load()).WaitForEndpoint > 0 }
+// WaitsForEndpoint tells whether new connections of a service port wait where it has no endpoint.
+func (c *Core) WaitsForEndpoint(p *service.Port) bool {
+	return p.Policy.Or(*c.policy.Load()).WaitForEndpoint > 0
+}

@@ -81,7 +81,7 @@ func (c *cluster) established(port uint16) (conn net.Conn) {
 // slowPeerLives: an endpoint that answers and does not read is not dead. TCP_USER_TIMEOUT would end its connection.
 func slowPeerLives(t *trial) {
 	d := t.start(splice.Options{Policy: service.Policy{DeadPeer: time.Second}})
-	c := dialTCP(t, d.tcp(heldServer(t)).at)
+	c := dialTCP(t, d.tcp(idleServer(t)).at)
 	fill(c)
 	d.noRecord(3 * time.Second)
 }

@@ -155,8 +155,8 @@ func deliversToPeerThatSends(t *trial) {
 func deliversUntilNothingIsTaken(t *trial) {
 	t.eachSide(func(t *trial, from record.Side) {
 		t.Parallel()
-		const patience = 3 * time.Second // the shortest
-		p := partFrom(t.start(splice.Options{Policy: service.Policy{DeadPeer: patience}}), t, from)
+		const deadPeer = 3 * time.Second // the shortest
+		p := partFrom(t.start(splice.Options{Policy: service.Policy{DeadPeer: deadPeer}}), t, from)
 		began := time.Now()
 		p.reset()
 		rec := p.d.record()
@@ -166,7 +166,7 @@ func deliversUntilNothingIsTaken(t *trial) {
 		if from == record.Client {
 			told = rec.BytesToEndpoint
 		}
-		if took < patience || took > 2*patience || !isReset(err) || int64(len(got)+1) != told {
+		if took < deadPeer || took > 2*deadPeer || !isReset(err) || int64(len(got)+1) != told {
 			t.Errorf("after %s %d bytes came and %v, record %+v", took, len(got), err, rec)
 		}
 	})

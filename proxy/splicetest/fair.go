@@ -227,8 +227,8 @@ func udpPlacesOfEachClient(t *trial) {
 	d := t.start(shares(service.Shares{MaxConnectionsPerClient: each}))
 	pod := named(t, "pod")
 	f, other := d.udp(pod), serveAs(d, "other", inet.UDP, pod)
-	held := dialUDPFrom(t, greedy, f.at)
-	ask(t, held, "first")
+	first := dialUDPFrom(t, greedy, f.at)
+	ask(t, first, "first")
 	for range 50 {
 		dialUDPFrom(t, greedy, f.at).Write([]byte("x"))
 	}
@@ -237,7 +237,7 @@ func udpPlacesOfEachClient(t *trial) {
 		ask(t, dialUDPFrom(t, modest, f.at), "x")
 	}
 	ask(t, dialUDPFrom(t, greedy, other), "x")
-	ask(t, held, "again")
+	ask(t, first, "again")
 	if f.Active() != 2*each {
 		t.Errorf("%d sessions", f.Active())
 	}

@@ -63,7 +63,7 @@ func halfCloseByEndpoint(t *trial) {
 
 func halfCloseTimeout(t *trial) {
 	d := t.start(splice.Options{Policy: service.Policy{HalfClose: 100 * time.Millisecond}})
-	c := dialTCP(t, d.tcp(heldServer(t)).at)
+	c := dialTCP(t, d.tcp(idleServer(t)).at)
 	c.CloseWrite()
 	if _, err := c.Read(make([]byte, 1)); !isReset(err) {
 		t.Errorf("client sees %v, want a reset", err)

@@ -130,7 +130,7 @@ func hedgeNotFor(t *trial) {
 		a := silent(t)
 		wantDials(t, wantDialFailed(t, d, d.tcp(a, echoServer(t)), 200*time.Millisecond), []netip.AddrPort{a}, "a timeout")
 	})
-	t.sub("LoneEndpoint", func(t *trial) {
+	t.sub("SingleEndpoint", func(t *trial) {
 		d := t.start(hedging(after, 100, 100))
 		a := silent(t)
 		wantDials(t, wantDialFailed(t, d, d.tcp(a), 200*time.Millisecond), []netip.AddrPort{a}, "a timeout, a timeout")

@@ -8,14 +8,14 @@ import (
 )
 
 func manyIdleScenarios() []scenario {
-	return []scenario{{name: "ThousandsHeld", run: thousandsHeld, scope: alone}}
+	return []scenario{{name: "ThousandsIdle", run: thousandsIdle, scope: alone}}
 }
 
-// thousandsHeld: thousands of idle connections are held at once. Each still carries bytes, costs little memory, and is
+// thousandsIdle: thousands of idle connections are held at once. Each still carries bytes, costs little memory, and is
 // given back at its end. Clients and the endpoint are another process, so that the memory is that of the engine.
-func thousandsHeld(t *trial) {
+func thousandsIdle(t *trial) {
 	const most = 64 << 10
-	connections := heldAtOnce()
+	connections := manyConns()
 	d := t.start(splice.Options{})
 	p := startPeers(t)
 	f := d.tcp(p.server)
@@ -45,9 +45,9 @@ func thousandsHeld(t *trial) {
 	})
 }
 
-// heldAtOnce returns how many connections are held at once. Wine has one process that holds the sockets of all others,
+// manyConns returns how many connections are held at once. Wine has one process that holds the sockets of all others,
 // four for each connection.
-func heldAtOnce() int {
+func manyConns() int {
 	if runtime.GOOS == "windows" {
 		return 2000
 	}

@@ -23,13 +23,13 @@ const longIdle = 400 * time.Millisecond
 func newDefaultsForNewConnections(t *trial) {
 	d := t.start(splice.Options{})
 	f := d.tcp(echoServer(t))
-	begun := dialTCP(t, f.at)
-	exchange(t, begun)
+	open := dialTCP(t, f.at)
+	exchange(t, open)
 	d.SetPolicy(shortIdle)
 	if !endsIdle(dialTCP(t, f.at), longest) {
 		t.Error("a new connection does not have the new default")
 	}
-	if endsIdle(begun, longIdle) {
+	if endsIdle(open, longIdle) {
 		t.Error("an open connection changed its policy")
 	}
 }

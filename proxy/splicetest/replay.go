@@ -26,7 +26,7 @@ func replayScenarios() []scenario {
 		{name: "ReplayEndsAtFirstByte", run: replayEndsAtFirstByte},
 		{name: "ReplayOfHalfClosedClient", run: replayOfHalfClosedClient},
 		{name: "ReplayNotOfEmptyAnswer", run: replayNotOfEmptyAnswer},
-		{name: "ReplayNotOfLoneEnd", run: replayNotOfLoneEnd},
+		{name: "ReplayNotOfSingleEndpoint", run: replayNotOfSingleEndpoint},
 		{name: "ReplayUntilNoneIsLeft", run: replayUntilNoneIsLeft},
 		{name: "ReplayThenRefused", run: replayThenRefused},
 		{name: "ReplayThenNoneAnswers", run: replayThenNoneAnswers},
@@ -37,9 +37,9 @@ func replayScenarios() []scenario {
 		{name: "ReplayMemoryIsShared", run: replayMemoryIsShared},
 		{name: "ReplayClientLeaves", run: replayClientLeaves},
 		{name: "ReplayLeavesRemoved", run: replayLeavesRemoved},
-		{name: "ReplayHeld", run: replayHeld},
-		{name: "ReplayHeldUntilItsTime", run: replayHeldUntilItsTime},
-		{name: "ReplayHeldClientLeaves", run: replayHeldClientLeaves},
+		{name: "ReplayWaits", run: replayWaits},
+		{name: "ReplayWaitTimesOut", run: replayWaitTimesOut},
+		{name: "ReplayWaitingClientLeaves", run: replayWaitingClientLeaves},
 	}
 }
 

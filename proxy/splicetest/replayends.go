@@ -82,9 +82,9 @@ func replayNotOfEmptyAnswer(t *trial) {
 	wantReplays(t, d.record(), 0, len("hello"), "")
 }
 
-// replayNotOfLoneEnd: an endpoint without others that ends its stream at once is read by nobody else: it may take what
-// the client sends all the same.
-func replayNotOfLoneEnd(t *trial) {
+// replayNotOfSingleEndpoint: an endpoint without others that ends its stream at once is read by nobody else: it may
+// take what the client sends all the same.
+func replayNotOfSingleEndpoint(t *trial) {
 	received := make(chan []byte, 1)
 	d := t.start(replaying())
 	f := d.tcp(serveTCP(t, loopback, func(c *net.TCPConn) {

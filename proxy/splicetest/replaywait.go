@@ -33,8 +33,8 @@ func resetAndWaiting(d *dataPath, most time.Duration, ask []byte, how record.Clo
 	return f, c
 }
 
-// replayHeld: a client whose only endpoint has failed waits for the next one where the Service has clients wait.
-func replayHeld(t *trial) {
+// replayWaits: a client whose only endpoint has failed waits for the next one where the Service has clients wait.
+func replayWaits(t *trial) {
 	for _, how := range []record.CloseType{record.Reset, record.FIN} {
 		live, got := answering(t, 300)
 		d := t.start(replaying())
@@ -58,8 +58,8 @@ func replayHeld(t *trial) {
 	}
 }
 
-// replayHeldUntilItsTime: none comes. The connection ends as its endpoint had ended it.
-func replayHeldUntilItsTime(t *trial) {
+// replayWaitTimesOut: none comes. The connection ends as its endpoint had ended it.
+func replayWaitTimesOut(t *trial) {
 	d := t.start(replaying(50, 50))
 	_, c := resetAndWaiting(d, 400*time.Millisecond, []byte("hello"), record.Reset)
 	wantOnlyReset(t, c)
@@ -71,8 +71,8 @@ func replayHeldUntilItsTime(t *trial) {
 	wantNothingKept(d)
 }
 
-// replayHeldClientLeaves: a client that resets makes room at once.
-func replayHeldClientLeaves(t *trial) {
+// replayWaitingClientLeaves: a client that resets makes room at once.
+func replayWaitingClientLeaves(t *trial) {
 	d := t.start(replaying())
 	_, c := resetAndWaiting(d, longest, []byte("hello"), record.Reset)
 	awaitReader()

@@ -61,7 +61,7 @@ func resetByEndpoint(t *trial) {
 
 func resetByClientAfterItsEnd(t *trial) {
 	d := t.start(splice.Options{})
-	c := dialTCP(t, d.tcp(heldServer(t)).at)
+	c := dialTCP(t, d.tcp(idleServer(t)).at)
 	c.CloseWrite()
 	time.Sleep(20 * time.Millisecond)
 	reset(c)

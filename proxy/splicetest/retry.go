@@ -13,8 +13,8 @@ import (
 func retryScenarios() []scenario {
 	return []scenario{
 		{name: "RetryPastTheDead", run: retryPastTheDead},
-		{name: "LoneSilentEndpoint", run: loneSilentEndpoint},
-		{name: "LoneRefusingEndpoint", run: loneRefusingEndpoint},
+		{name: "SingleSilentEndpoint", run: singleSilentEndpoint},
+		{name: "SingleRefusingEndpoint", run: singleRefusingEndpoint},
 		{name: "NoEndpointEverAnswers", run: noEndpointEverAnswers},
 		{name: "NoRetries", run: noRetries},
 		{name: "DialsStallNoOther", run: dialsStallNoOther},
@@ -55,8 +55,8 @@ func retryPastTheDead(t *trial) {
 	}
 }
 
-// loneSilentEndpoint: an endpoint without others that does not answer has another, longer try.
-func loneSilentEndpoint(t *trial) {
+// singleSilentEndpoint: an endpoint without others that does not answer has another, longer try.
+func singleSilentEndpoint(t *trial) {
 	d := t.start(timeouts(100, 200))
 	rec := wantDialFailed(t, d, d.tcp(silent(t)), 300*time.Millisecond)
 	if len(rec.Attempts) != 2 {
@@ -64,8 +64,8 @@ func loneSilentEndpoint(t *trial) {
 	}
 }
 
-// loneRefusingEndpoint: an endpoint without others that refuses is dialled again for as long as dials may take.
-func loneRefusingEndpoint(t *trial) {
+// singleRefusingEndpoint: an endpoint without others that refuses is dialled again for as long as dials may take.
+func singleRefusingEndpoint(t *trial) {
 	d := t.start(timeouts(500, 1000))
 	rec := wantDialFailed(t, d, d.tcp(t.refusing()), 1500*time.Millisecond)
 	if !refusedIn(rec.Attempts[0]) || rec.Attempts[0].Times < 3 {

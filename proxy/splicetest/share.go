@@ -134,11 +134,11 @@ func greedyUDPClient(t *trial) {
 	d := t.start(splice.Options{UDPSessions: 200, Account: quota.NewAccount(quota.Budget{Sessions: 300})})
 	pod := named(t, "pod")
 	a, b := serveAs(d, "a", inet.UDP, pod), serveAs(d, "b", inet.UDP, pod)
-	var patient []*net.UDPConn
+	var modestConns []*net.UDPConn
 	for range 3 {
-		patient = append(patient, dialUDPFrom(t, modest, a), dialUDPFrom(t, modest, b))
+		modestConns = append(modestConns, dialUDPFrom(t, modest, a), dialUDPFrom(t, modest, b))
 	}
-	for _, c := range patient {
+	for _, c := range modestConns {
 		ask(t, c, "before")
 	}
 	for range 1000 {
@@ -150,7 +150,7 @@ func greedyUDPClient(t *trial) {
 			t.Fatalf("record %+v", rec)
 		}
 	}
-	for _, c := range patient {
+	for _, c := range modestConns {
 		ask(t, c, "after")
 	}
 	if n := d.Stats().Sessions; n > 300 {
@@ -165,11 +165,11 @@ func greedyUDPClientOfMany(t *trial) {
 	d := t.start(splice.Options{UDPSessions: 200, Account: quota.NewAccount(quota.Budget{Sessions: 300})})
 	pod := named(t, "pod")
 	var all []netip.AddrPort
-	var patient []*net.UDPConn
+	var modestConns []*net.UDPConn
 	for i := range services {
 		all = append(all, serveAs(d, fmt.Sprint("service-", i), inet.UDP, pod))
-		patient = append(patient, dialUDPFrom(t, modest, all[i]))
-		ask(t, patient[i], "before")
+		modestConns = append(modestConns, dialUDPFrom(t, modest, all[i]))
+		ask(t, modestConns[i], "before")
 	}
 	for i := range each * services {
 		c := dialUDPFrom(t, greedy, all[i%services])
@@ -178,7 +178,7 @@ func greedyUDPClientOfMany(t *trial) {
 		c.Close()
 	}
 	for i := range services {
-		for _, c := range []*net.UDPConn{patient[i], dialUDPFrom(t, modest, all[i])} {
+		for _, c := range []*net.UDPConn{modestConns[i], dialUDPFrom(t, modest, all[i])} {
 			// The pod, which has many questions to answer, may lose one.
 			t.eventually("another client is served", func() bool { return answersWithin(c, time.Second) })
 		}

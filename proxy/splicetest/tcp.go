@@ -44,8 +44,8 @@ func echoServer(t testing.TB) netip.AddrPort {
 	return serveTCP(t, loopback, echo)
 }
 
-// heldServer accepts connections and neither reads nor writes until the scenario ends.
-func heldServer(t testing.TB) netip.AddrPort {
+// idleServer accepts connections and neither reads nor writes until the scenario ends.
+func idleServer(t testing.TB) netip.AddrPort {
 	t.Helper()
 	hold := make(chan struct{})
 	t.Cleanup(func() { close(hold) })

@@ -38,9 +38,9 @@ func (t *trial) must(err error) {
 }
 
 // eventually waits for a condition.
-func (t *trial) eventually(what string, holds func() bool) {
+func (t *trial) eventually(what string, met func() bool) {
 	t.Helper()
-	for end := time.Now().Add(longest); !holds(); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(longest); !met(); time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("not within %s: %s", longest, what)
 		}

@@ -111,8 +111,8 @@ func clientLeavesBetweenDials(t *trial) {
 func clientLeavesDuringDial(t *trial) {
 	d := t.start(timeouts(20_000))
 	f := d.tcp(silent(t))
-	patient, c := dialTCP(t, f.at), dialTCP(t, f.at)
-	patient.CloseWrite()
+	waiting, c := dialTCP(t, f.at), dialTCP(t, f.at)
+	waiting.CloseWrite()
 	t.eventually("both dials have begun", func() bool { return f.Active() == 2 })
 	awaitReader()
 	reset(c)
@@ -125,8 +125,8 @@ func clientLeavesDuringDial(t *trial) {
 	if f.Active() != 1 {
 		t.Errorf("%d dials go on, want one", f.Active())
 	}
-	patient.SetReadDeadline(time.Now().Add(50 * time.Millisecond))
-	if _, err := io.ReadFull(patient, make([]byte, 1)); err == nil || isReset(err) {
+	waiting.SetReadDeadline(time.Now().Add(50 * time.Millisecond))
+	if _, err := io.ReadFull(waiting, make([]byte, 1)); err == nil || isReset(err) {
 		t.Errorf("the client that waits sees %v", err)
 	}
 }

@@ -15,18 +15,18 @@ import (
 
 func endpointWaitScenarios() []scenario {
 	return []scenario{
-		{name: "HeldUntilEndpoint", run: heldUntilEndpoint},
-		{name: "HeldInOrder", run: heldInOrder},
-		{name: "HeldWhileEndpointRefuses", run: heldWhileEndpointRefuses},
-		{name: "HeldWhileEndpointIsSilent", run: heldWhileEndpointIsSilent},
-		{name: "HeldForSoLong", run: heldForSoLong},
-		{name: "HeldSoMany", run: heldSoMany},
-		{name: "HeldClientLeaves", run: heldClientLeaves},
-		{name: "HeldOutsideLocal", run: heldOutsideLocal},
-		{name: "HeldFrontCloses", run: heldFrontCloses},
-		{name: "HeldCut", run: heldCut},
-		{name: "HeldDatagrams", run: heldDatagrams},
-		{name: "HeldAfterRefusal", run: heldAfterRefusal, needs: Refusals},
+		{name: "WaitsUntilEndpoint", run: waitsUntilEndpoint},
+		{name: "WaitsInOrder", run: waitsInOrder},
+		{name: "WaitsWhileEndpointRefuses", run: waitsWhileEndpointRefuses},
+		{name: "WaitsWhileEndpointIsSilent", run: waitsWhileEndpointIsSilent},
+		{name: "WaitTimesOut", run: waitTimesOut},
+		{name: "WaitLimit", run: waitLimit},
+		{name: "WaitingClientLeaves", run: waitingClientLeaves},
+		{name: "OutsideLocalDoesNotWait", run: outsideLocalDoesNotWait},
+		{name: "WaitEndsWithFront", run: waitEndsWithFront},
+		{name: "WaitIsCut", run: waitIsCut},
+		{name: "WaitBuffersLastDatagram", run: waitBuffersLastDatagram},
+		{name: "WaitBuffersAfterRefusal", run: waitBuffersAfterRefusal, needs: Refusals},
 	}
 }
 
@@ -47,9 +47,9 @@ func awaitWaiting(d *dataPath, n int64) {
 	d.t.eventually("the number of those that wait", func() bool { return d.Stats().Waiting == n })
 }
 
-// heldUntilEndpoint: clients of a Service without endpoints wait, also one that has ended its direction, and see no
+// waitsUntilEndpoint: clients of a Service without endpoints wait, also one that has ended its direction, and see no
 // error. It is told once that pods are needed.
-func heldUntilEndpoint(t *trial) {
+func waitsUntilEndpoint(t *trial) {
 	t.both(func(t *trial, host string) {
 		var needs atomic.Int32
 		d := t.start(splice.Options{NeedPods: func(*service.Port) { needs.Add(1) }})
@@ -85,8 +85,8 @@ func heldUntilEndpoint(t *trial) {
 	})
 }
 
-// heldInOrder: who came first is the first to pick, over all ports of the Service.
-func heldInOrder(t *trial) {
+// waitsInOrder: who came first is the first to pick, over all ports of the Service.
+func waitsInOrder(t *trial) {
 	const n = 12
 	var servers, echoes []netip.AddrPort
 	for i := range n {
@@ -114,9 +114,9 @@ func heldInOrder(t *trial) {
 	}
 }
 
-// heldWhileEndpointRefuses: an endpoint that refuses is dialled for as long as a client waits, whatever the timeouts
+// waitsWhileEndpointRefuses: an endpoint that refuses is dialled for as long as a client waits, whatever the timeouts
 // are.
-func heldWhileEndpointRefuses(t *trial) {
+func waitsWhileEndpointRefuses(t *trial) {
 	at := t.refusing()
 	d := t.start(timeouts(50))
 	f := serveWaiting(d, inet.TCP, longest, at)
@@ -129,8 +129,8 @@ func heldWhileEndpointRefuses(t *trial) {
 	}
 }
 
-// heldWhileEndpointIsSilent: so is one that does not answer, until another one takes its place.
-func heldWhileEndpointIsSilent(t *trial) {
+// waitsWhileEndpointIsSilent: so is one that does not answer, until another one takes its place.
+func waitsWhileEndpointIsSilent(t *trial) {
 	d := t.start(timeouts(30, 30))
 	f := serveWaiting(d, inet.TCP, longest, silent(t))
 	c := dialTCP(t, f.at)
@@ -144,8 +144,8 @@ func heldWhileEndpointIsSilent(t *trial) {
 	}
 }
 
-// heldForSoLong: no endpoint comes. Clients are refused at the time, and the record says how long they waited.
-func heldForSoLong(t *trial) {
+// waitTimesOut: no endpoint comes. Clients are refused at the time, and the record says how long they waited.
+func waitTimesOut(t *trial) {
 	const most = 150 * time.Millisecond
 	d := t.start(timeouts(50, 50))
 	wantReset(t, serveWaiting(d, inet.TCP, most).at)
@@ -166,8 +166,8 @@ func heldForSoLong(t *trial) {
 	awaitWaiting(d, 0)
 }
 
-// heldSoMany: of all ports of a Service so many wait at most, and the oldest make room. Other Services have their own.
-func heldSoMany(t *trial) {
+// waitLimit: of all ports of a Service so many wait at most, and the oldest make room. Other Services have their own.
+func waitLimit(t *trial) {
 	const most, more = 3, 2
 	d := t.start(splice.Options{Policy: service.Policy{Shares: service.Shares{MaxWaiting: most}}})
 	tcp, udp := serveWaiting(d, inet.TCP, longest), serveWaiting(d, inet.UDP, longest)
@@ -204,8 +204,8 @@ func heldSoMany(t *trial) {
 	}
 }
 
-// heldClientLeaves: a client that resets its connection does not wait any more, and holds up none that do.
-func heldClientLeaves(t *trial) {
+// waitingClientLeaves: a client that resets its connection does not wait any more, and holds up none that do.
+func waitingClientLeaves(t *trial) {
 	d := t.start(splice.Options{})
 	f := serveWaiting(d, inet.TCP, longest)
 	first := dialTCP(t, f.at)
@@ -222,9 +222,9 @@ func heldClientLeaves(t *trial) {
 	wantEcho(t, c, "x")
 }
 
-// heldOutsideLocal: clients from outside to an external frontend with a Local policy are refused: other nodes may have
-// an endpoint. Those inside wait.
-func heldOutsideLocal(t *trial) {
+// outsideLocalDoesNotWait: clients from outside to an external frontend with a Local policy are refused: other nodes
+// may have an endpoint. Those inside wait.
+func outsideLocalDoesNotWait(t *trial) {
 	inside := false
 	port := waits(longest)
 	port.ExternalLocal, port.InternalLocal = true, true
@@ -244,8 +244,8 @@ func heldOutsideLocal(t *trial) {
 	wantEcho(t, two, "x")
 }
 
-// heldFrontCloses: nobody waits for an endpoint of a Service that is gone.
-func heldFrontCloses(t *trial) {
+// waitEndsWithFront: nobody waits for an endpoint of a Service that is gone.
+func waitEndsWithFront(t *trial) {
 	d := t.start(splice.Options{})
 	tcp, udp := serveWaiting(d, inet.TCP, longest), serveWaiting(d, inet.UDP, longest)
 	c := dialTCP(t, tcp.at)
@@ -269,8 +269,8 @@ func heldFrontCloses(t *trial) {
 	awaitWaiting(d, 0)
 }
 
-// heldCut: what waits when the engine ends is cut and recorded.
-func heldCut(t *trial) {
+// waitIsCut: what waits when the engine ends is cut and recorded.
+func waitIsCut(t *trial) {
 	d := t.start(splice.Options{})
 	dialTCP(t, serveWaiting(d, inet.TCP, longest).at)
 	dialUDP(t, serveWaiting(d, inet.UDP, longest).at).Write([]byte("x"))
@@ -286,8 +286,8 @@ func heldCut(t *trial) {
 	}
 }
 
-// heldDatagrams: of each session the last datagram is kept, and one that is too large is not.
-func heldDatagrams(t *trial) {
+// waitBuffersLastDatagram: of each session the last datagram is kept, and one that is too large is not.
+func waitBuffersLastDatagram(t *trial) {
 	d := t.start(splice.Options{})
 	f := serveWaiting(d, inet.UDP, longest)
 	one, two := dialUDP(t, f.at), dialUDP(t, f.at)
@@ -307,8 +307,9 @@ func heldDatagrams(t *trial) {
 	}
 }
 
-// heldAfterRefusal: a datagram that no endpoint took is kept for the next one that is ready, unless a later one came.
-func heldAfterRefusal(t *trial) {
+// waitBuffersAfterRefusal: a datagram that no endpoint took is kept for the next one that is ready, unless a later one
+// came.
+func waitBuffersAfterRefusal(t *trial) {
 	d := t.start(timeouts(20_000))
 	f := serveWaiting(d, inet.UDP, longest, t.refusing())
 	one, two := dialUDP(t, f.at), dialUDP(t, f.at)

@@ -15,9 +15,9 @@ import (
 
 func waitHandOverScenarios() []scenario {
 	return []scenario{
-		{name: "HeldHandOver", run: heldHandOver, needs: Handover},
-		{name: "HeldHandOverOfRequest", run: heldHandOverOfRequest, needs: Handover},
-		{name: "HeldUDPHandOver", run: heldUDPHandOver, needs: Handover},
+		{name: "WaitHandOver", run: waitHandOver, needs: Handover},
+		{name: "WaitHandOverOfRequest", run: waitHandOverOfRequest, needs: Handover},
+		{name: "WaitUDPHandOver", run: waitUDPHandOver, needs: Handover},
 	}
 }
 
@@ -43,9 +43,9 @@ func (s *succession) takenWaiting(taken bool) {
 	})
 }
 
-// heldHandOver: connections that wait for an endpoint wait on with the successor, in their order, and so does one that
+// waitHandOver: connections that wait for an endpoint wait on with the successor, in their order, and so does one that
 // has sent all it has; what is not taken stays.
-func heldHandOver(t *trial) {
+func waitHandOver(t *trial) {
 	eitherWay(t, func(t *trial, taken bool) {
 		const n = 8
 		s := t.succeeds(waitsLong, inet.TCP)
@@ -86,9 +86,9 @@ func heldHandOver(t *trial) {
 	})
 }
 
-// heldHandOverOfRequest: what an endpoint has lost goes along with the connection, which waits for another. While it
+// waitHandOverOfRequest: what an endpoint has lost goes along with the connection, which waits for another. While it
 // waits it may go to the endpoint that fails once more.
-func heldHandOverOfRequest(t *trial) {
+func waitHandOverOfRequest(t *trial) {
 	eitherWay(t, func(t *trial, taken bool) {
 		const n, more = 5000, 100
 		o := replaying()
@@ -126,8 +126,8 @@ func heldHandOverOfRequest(t *trial) {
 	})
 }
 
-// heldUDPHandOver: so do sessions, with their last datagram.
-func heldUDPHandOver(t *trial) {
+// waitUDPHandOver: so do sessions, with their last datagram.
+func waitUDPHandOver(t *trial) {
 	eitherWay(t, func(t *trial, taken bool) {
 		s := t.succeeds(waitsLong, inet.UDP)
 		c := dialUDP(t, s.front.at)

@@ -150,7 +150,7 @@ func (c *Carrier) servePlanned(p *service.Port, usable [2]service.UsableEndpoint
 }
 
 func (c *Carrier) targets(p *service.Port) targets {
-	return targets{p, c.opts.Direct != nil, c.opts.Core.Holds(p)}
+	return targets{p, c.opts.Direct != nil, c.opts.Core.WaitsForEndpoint(p)}
 }
 
 // front opens or updates the front of a service port in one family if it is wanted, and returns how portals redirect to
@@ -217,7 +217,7 @@ func (c *Carrier) update(f *front, p *service.Port, usable service.UsableEndpoin
 func (c *Carrier) loopbacksOf(
 	p *service.Port, usable service.UsableEndpoints, family inet.Family,
 ) map[netip.AddrPort]bool {
-	return c.loopbacks.wanted(p, usable, family, c.opts.Core.Holds(p))
+	return c.loopbacks.wanted(p, usable, family, c.opts.Core.WaitsForEndpoint(p))
 }
 
 func addresses(endpoints []service.Endpoint) []netip.AddrPort {

@@ -110,7 +110,7 @@ func (c *conn) ready(events uint32, tag uint8) {
 	case tag == tagClient:
 		r.client.note(events, c.l.now)
 		c.schedule()
-	case tag == r.endpoint.tag: // else it is of a dial that was overtaken in this round
+	case tag == r.endpoint.tag: // else it is of a dial that was overtaken in this iteration
 		r.endpoint.note(events, c.l.now)
 		c.schedule()
 	}

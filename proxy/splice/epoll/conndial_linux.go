@@ -84,8 +84,8 @@ func (c *conn) watchClient() bool {
 	return true
 }
 
-// leaveEndpoint goes back to dials, as splice.Step.Drop tells. Events of this round that are of the endpoint, or of a
-// dial that it had overtaken, are not about the next one, which has the tag of either.
+// leaveEndpoint goes back to dials, as splice.Step.Drop tells. Events of this iteration that are of the endpoint, or of
+// a dial that it had overtaken, are not about the next one, which has the tag of either.
 func (c *conn) leaveEndpoint() {
 	c.relay.leaveEndpoint(&c.l.stock)
 	c.l.ignore(c, tagDial)

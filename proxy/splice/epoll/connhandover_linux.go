@@ -146,7 +146,7 @@ func (d *standing) keep(tell func(*splice.Kept)) {
 	}
 }
 
-// release is GoOn of a splice.Standing.
+// release is Resume of a splice.Standing.
 func (d *standing) release(broken *splice.SavedBreak) {
 	d.c.l.do(func() {
 		switch {

@@ -5,8 +5,8 @@
 // # Loops
 //
 // An engine has a few loops, each a goroutine with an epoll set of its own. A loop owns what it watches, and handles
-// all of that without a lock; other goroutines reach it by functions that it runs for them (poller.do). A round of a
-// loop handles events first: new connections, dials, small exchanges, datagrams. Then it gives bulk a quantum, moves
+// all of that without a lock; other goroutines reach it by functions that it runs for them (poller.do). An iteration of
+// a loop handles events first: new connections, dials, small exchanges, datagrams. Then it gives bulk a quantum, moves
 // long-lived connections to loops with fewer of them, and looks at its timers.
 //
 // # The life of a connection

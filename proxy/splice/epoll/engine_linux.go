@@ -111,5 +111,5 @@ func (e *engine) Stand(f *splice.Front, s *splice.SavedConn, files []int) splice
 	if s.Broken != nil { // it ends as soon as its rest is delivered, and is reset if this process dies before
 		keep = func(tell func(*splice.Kept)) { tell(nil) }
 	}
-	return splice.Standing{Conn: &c.Conn, Keep: keep, GoOn: func() { c.standing.release(s.Broken) }}
+	return splice.Standing{Conn: &c.Conn, Keep: keep, Resume: func() { c.standing.release(s.Broken) }}
 }

@@ -106,12 +106,12 @@ type acceptor struct {
 	timer   timer
 }
 
-// acceptBatch is how many connections are accepted at once after a long round.
+// acceptBatch is how many connections are accepted at once after a long iteration.
 const acceptBatch = 16
 
 // ready accepts one connection; the kernel reports readiness again while there are more. To try whether there are costs
-// a good part of an accept, since the kernel allocates a socket before it looks: so it is tried only after a round so
-// long that several may have come.
+// a good part of an accept, since the kernel allocates a socket before it looks: so it is tried only after an iteration
+// so long that several may have come.
 func (a *acceptor) ready(uint32, uint8) {
 	for n := 1; a.accept() && a.l.long && n < acceptBatch; n++ {
 	}

@@ -11,8 +11,8 @@ import (
 // connections wait this long and one load more. To look for events costs a microsecond, a load of bulk 10 to 300.
 const bulkTime = 200 * time.Microsecond
 
-// longRound is how long a round takes after which several connections may wait at a listener.
-const longRound = 200 * time.Microsecond
+// longIteration bounds an iteration: after a longer one several connections may wait at a listener.
+const longIteration = 200 * time.Microsecond
 
 // loop carries the connections and datagrams that it owns, on one goroutine.
 type loop struct {
@@ -28,7 +28,7 @@ type loop struct {
 	// owned by the loop's goroutine
 	quanta    quantumQueue[*conn] // bulk, and others that have more to do than a quantum allows
 	migrating []*conn             // to lighter loops
-	long      bool                // the last round was longer than longRound
+	long      bool                // the last iteration was longer than longIteration
 	dgrams    *datagrams          // nil until the first UDP socket
 }
 
@@ -78,7 +78,7 @@ func (l *loop) close() {
 	l.stock.account.Close(pollerDescriptors)
 }
 
-// run serves until a function that do has queued sets stop. A round handles events first, then bulk, then timers.
+// run serves until a function that do has queued sets stop. An iteration handles events first, then bulk, then timers.
 func (l *loop) run(stop *bool) {
 	for !*stop {
 		n := l.wait()
@@ -92,7 +92,7 @@ func (l *loop) run(stop *bool) {
 		l.expire()
 		took := l.clock() - l.now
 		l.times.Add(took)
-		l.long = took > longRound
+		l.long = took > longIteration
 	}
 }
 
@@ -108,7 +108,7 @@ func (l *loop) wait() int {
 }
 
 // carryQuanta gives queued connections a quantum each, for bulkTime: small exchanges were served before them. A lap may
-// take many rounds.
+// take many iterations.
 func (l *loop) carryQuanta() {
 	if l.quanta.empty() {
 		return

@@ -4,7 +4,7 @@ package epoll
 const longLivedAfter = 16
 
 // maxImbalance is how many long-lived connections more than another loop has a loop keeps: from this many on it hands
-// one over. At 2, eight streams on two loops are four and four, and a lone connection never moves.
+// one over. At 2, eight streams on two loops are four and four, and a single connection never moves.
 const maxImbalance = 2
 
 // count counts the relays of a connection. A long-lived one counts as load of its loop, and is to move to the loop with
@@ -30,7 +30,7 @@ func (l *loop) uncount(c *conn) {
 	}
 }
 
-// migrate moves connections to lighter loops. It runs between two rounds, when no event of theirs is being handled.
+// migrate moves connections to lighter loops. It runs between two iterations, when no event of theirs is being handled.
 // Those in the queue for a quantum stay until they have had it.
 func (l *loop) migrate() {
 	stay := l.migrating[:0]

@@ -23,7 +23,7 @@ type poller struct {
 	watches watches
 	calls   calls
 
-	now    time.Duration // on the core's clock, read once a round
+	now    time.Duration // on the core's clock, read once an iteration
 	timers timers
 	events [eventsAtOnce]unix.EpollEvent
 	batch  [eventsAtOnce]readiness

@@ -323,7 +323,7 @@ func TestRecoverAnswered(t *testing.T) {
 					t.Errorf("%d are unread, want %d", unread, c.left)
 				}
 			}
-			w.goOn(&w.saved)
+			w.resume(&w.saved)
 			if got, err := io.ReadAll(w.client); err != nil || !bytes.Equal(got, w.want(0, answered)) {
 				t.Errorf("the client got %d bytes: %v", len(got), err)
 			}

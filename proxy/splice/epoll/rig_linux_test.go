@@ -157,9 +157,9 @@ func dialTCP(t testing.TB, to netip.AddrPort) *net.TCPConn {
 }
 
 // eventually waits for a condition.
-func eventually(t testing.TB, holds func() bool, what string) {
+func eventually(t testing.TB, met func() bool, what string) {
 	t.Helper()
-	for end := time.Now().Add(10 * time.Second); !holds(); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(10 * time.Second); !met(); time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("not within 10 s: %s", what)
 		}

@@ -23,7 +23,7 @@ type stock struct {
 
 	scratch      *[bufferSize]byte // what is read and sent at once
 	scratchIndex uint32            // of scratch in the memory
-	bulk         bool              // a splice carried something in this round, and the next load is to grow
+	bulk         bool              // a splice carried something in this iteration, and the next load is to grow
 }
 
 func (s *stock) open(p *poller, account *quota.Account, k *keeping) {

@@ -6,8 +6,8 @@ import (
 	"github.com/portald/portald/proxy/splice"
 )
 
-// What it takes to ask for one connection, and how many rounds of the loops meanwhile took more than 2 ms.
-func BenchmarkAskTCPInfo(b *testing.B) {
+// How long TCP_INFO of one connection takes, and how many iterations of the loops meanwhile took more than 2 ms.
+func BenchmarkReadTCPInfo(b *testing.B) {
 	const conns = 1000 // a rig has room for their records
 	r := newRig(b, splice.Options{})
 	at := r.open(b, serveTCP(b, echo))
@@ -28,10 +28,10 @@ func BenchmarkAskTCPInfo(b *testing.B) {
 	b.ReportMetric(float64(r.long()-before)/float64(b.N), "long-rounds/op")
 }
 
-// long counts the rounds of more than 2 ms.
+// long counts the iterations of more than 2 ms.
 func (r *rig) long() (n uint64) {
 	const short = 7 // bounds up to 2 ms
-	for i, count := range r.Stats().Rounds.Counts {
+	for i, count := range r.Stats().LoopLatency.Counts {
 		if i >= short {
 			n += count
 		}

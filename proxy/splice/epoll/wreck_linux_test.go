@@ -120,8 +120,8 @@ func (w *wreck) give(b []byte) {
 // answers is what was noted of the stream to the client.
 func (w *wreck) answers() *flowMemory { return &w.m.slots[w.slot].down }
 
-// goOn has the next process go on with the connection.
-func (w *wreck) goOn(s *splice.SavedConn) {
+// resume has the next process go on with the connection.
+func (w *wreck) resume(s *splice.SavedConn) {
 	w.t.Helper()
 	files, err := w.m.Recover(s, w.slot, dup(w.t, w.src, w.dst), nil)
 	if err != nil {

@@ -35,7 +35,7 @@ func (idle) Detach(tell func(*splice.Departure))                         { tell(
 func (idle) SetKeepalive(record.Side, splice.Keepalive)                  {}
 func (idle) Unkept()                                                     {}
 func (idle) InFlight() bool                                              { return false }
-func (idle) Unresponsive(record.Side, time.Duration) bool                  { return false }
+func (idle) Unresponsive(record.Side, time.Duration) bool                { return false }
 func (idle) TCPInfo(tell func(client, endpoint record.TCPInfo)) {
 	tell(record.TCPInfo{Known: true, RTT: time.Millisecond}, record.TCPInfo{Known: true, RTT: 2 * time.Millisecond})
 }
