@@ -19,8 +19,8 @@ type Dataplane interface {
 	// Sync applies changes, at a cost that does not grow with the number of service ports. Failures of single service
 	// ports are not returned as errors. After an error only Resync may follow.
 	Sync(ctx context.Context, changes []service.Change) error
-	// WritesNoRule tells whether a Sync of a change would leave the host's rules as they are. It changes nothing, and the
-	// changes of which it is true are those of the next Sync.
+	// WritesNoRule tells whether a Sync of a change would leave the host's rules as they are. It changes nothing, and
+	// the next Sync has exactly the changes for which it was true.
 	WritesNoRule(service.Change) bool
 	// Resync applies the whole state, whatever was applied before.
 	Resync(ctx context.Context, ports []*service.Port) error

@@ -6,7 +6,7 @@ import (
 	"github.com/portald/portald/platform/backoff"
 )
 
-// Damage is what an audit found that others did to the host's rules.
+// Damage reports a change of the host's rules by another program, as an audit found it.
 type Damage struct {
 	Err   error
 	Times int           // it was found, without quiet in between; 1: the first time

@@ -20,7 +20,7 @@ import (
 	"github.com/portald/portald/portal/netsh"
 )
 
-// service is what `portald service` works on.
+// service is the Windows service that `portald service` works on.
 type service struct {
 	manager  manager
 	firewall winservice.Firewall
@@ -52,7 +52,7 @@ type exitError struct {
 // CommandExitCode is the code that portald ends with. It has a name of its own: exec.ExitError has an ExitCode too.
 func (e exitError) CommandExitCode() int { return e.code }
 
-// exitCode is that of the process which ends with an error.
+// exitCode returns the exit code for an error.
 func exitCode(err error) int {
 	var e interface{ CommandExitCode() int }
 	if errors.As(err, &e) {

@@ -43,8 +43,8 @@ func (s *service) start(ctx context.Context) error {
 	return nil
 }
 
-// logOfService is the path of the log of the installed service. The error is that of a configuration with which the
-// service would not start.
+// logOfService is the path of the log of the installed service. The error says why the service would not start with its
+// configuration.
 func (s *service) logOfService() (string, error) {
 	now, err := s.manager.Status()
 	if winservice.IsMissing(err) {

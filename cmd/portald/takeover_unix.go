@@ -16,8 +16,8 @@ import (
 	"github.com/portald/portald/cmd/portald/daemon"
 )
 
-// What takeOver tells those that it starts: of the pipe on which the daemon tells that it serves, and who has started
-// the daemon.
+// Environment variables of the processes that takeOver starts: the pipe on which the daemon tells that it serves, and
+// who has started the daemon.
 const (
 	servingPipe = "PORTALD_SERVING_PIPE"
 	startedBy   = "PORTALD_STARTED_BY"

@@ -8,10 +8,10 @@ import (
 	"github.com/portald/portald/proxy/explain"
 )
 
-// Daemon is what the handler asks of the daemon. Several goroutines call it at once.
+// Daemon is implemented by the daemon, for the handler. Safe for concurrent use.
 type Daemon struct {
 	Info func() Info
-	// Connections lists what is open in userspace mode. What it yields is overwritten by the next.
+	// Connections lists what is open in userspace mode. The next one overwrites what was yielded.
 	Connections func(ctx context.Context) iter.Seq[*Connection]
 	// Kernel lists what the kernel carries, in the same way; nil: nothing.
 	Kernel func(ctx context.Context) iter.Seq[*Connection]

@@ -26,8 +26,8 @@ type followers struct {
 	all []*stream // guarded by mu
 }
 
-// enter gives a client a place, perhaps that of the one which has not read for the longest time. Clients by TCP may be
-// anybody on the host: half of the places are left to those of the socket, and none of these is cut for them.
+// enter gives a client a place, perhaps from the client which has not read for the longest time. Clients by TCP may be
+// anybody on the host: half of the places are left to clients of the socket, and none of these is cut for them.
 func (f *followers) enter(s *stream) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()

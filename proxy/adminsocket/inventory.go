@@ -41,7 +41,7 @@ func (q *EndpointQuery) Values() url.Values {
 	return v
 }
 
-// serviceKeys are those of ServiceQuery.Values.
+// serviceKeys are the keys of ServiceQuery.Values.
 func serviceKeys() []string { return []string{"namespace", "service"} }
 
 func parseServices(v url.Values) ServiceQuery {

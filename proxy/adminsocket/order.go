@@ -13,9 +13,9 @@ import (
 // each time.
 const tcpBatch = 8192
 
-// choose returns the connections among all that match, in the order asked for, and no more than asked for. What is
-// yielded is overwritten by the next. Only those that are chosen are asked for TCP_INFO, or if they are sorted by that,
-// those that match.
+// choose returns the connections among all that match, in the order of the query, and no more than its limit. The next
+// one overwrites what was yielded. TCP_INFO is read only of the chosen ones, or if they are sorted by it, of all that
+// match.
 func (q *ConnectionQuery) choose(ctx context.Context, d *Daemon, now time.Time) iter.Seq[*Connection] {
 	chosen := q.matching(q.all(ctx, d), now)
 	if q.Sort == ByRTT {
@@ -137,7 +137,7 @@ func (q *ConnectionQuery) sorted(all iter.Seq[*Connection]) iter.Seq[*Connection
 	}
 }
 
-// Rank is what a connection is sorted by: the larger first, and of equal ones the smaller id.
+// Rank is the sort key of a connection: the larger first, and of equal ones the smaller id.
 func (o Order) Rank(c *Connection) float64 {
 	switch o {
 	case ByAge:

@@ -157,7 +157,7 @@ func parseOrder(s string) (Order, error) {
 	return Order(s), nil
 }
 
-// Order is what connections are sorted by, the most first.
+// Order names the column that connections are sorted by, the most first.
 type Order string
 
 // The orders.

@@ -24,7 +24,7 @@ type Gap struct {
 	Missed uint64 `json:"missed"` // of all records, not of those that match
 }
 
-// gapMark is what the line of a gap begins with.
+// gapMark begins the line of a gap.
 const gapMark = `{"missed":`
 
 // Values are the query of a request.
@@ -115,7 +115,8 @@ func (w *recordWriter) flush() error {
 	return w.to.flush()
 }
 
-// follow writes records until ctx ends, which is the end of the client or of the daemon. What is there is sent at once.
+// follow writes records until ctx ends, which is the end of the client or of the daemon. Records that are there already
+// are sent at once.
 func (w *recordWriter) follow(ctx context.Context, follower *connlog.Follower) error {
 	if err := w.to.connection.SetReadDeadline(time.Time{}); err != nil { // it would end the stream
 		return err

@@ -2,7 +2,7 @@ package adminsocket
 
 import "errors"
 
-// Where the daemon listens by default, and commands look for it: DefaultSocket is that of this system.
+// Where the daemon listens by default, and commands look for it: DefaultSocket is this system's.
 const (
 	DefaultUnixSocket = "/run/portald/admin.sock"
 	DefaultPipe       = `\\.\pipe\portald-admin`

@@ -10,7 +10,7 @@ import (
 	"github.com/portald/portald/platform"
 )
 
-// DefaultSocket is that of this system.
+// DefaultSocket is the path of the admin socket on this system.
 const DefaultSocket = DefaultUnixSocket
 
 // Listen listens at a Unix socket that this user alone can open. A folder that is missing is made, for this user alone

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// DefaultSocket is that of this system.
+// DefaultSocket is the name of the admin pipe on this system.
 const DefaultSocket = DefaultPipe
 
 // onlyAdministrators gives all rights to SYSTEM and to the group of administrators, and none to others.

@@ -43,7 +43,7 @@ type Connection struct {
 	EndpointTCP *TCP `json:"endpoint_tcp,omitempty"`
 }
 
-// TCP is what the kernel knows of a socket (TCP_INFO).
+// TCP has the kernel's facts of a socket (TCP_INFO).
 type TCP struct {
 	RTTms        float64 `json:"rtt_ms"`
 	RTTVarms     float64 `json:"rttvar_ms"`
@@ -127,7 +127,7 @@ type Info struct {
 	Disturbances Disturbances `json:"disturbances"`
 }
 
-// Disturbances are what others did to the daemon's rules since it started.
+// Disturbances counts changes of the daemon's rules by other programs since it started.
 type Disturbances struct {
 	Times   int       `json:"times"`             // that they were found changed
 	Last    time.Time `json:"last"`              // when they were, zero: never
@@ -150,7 +150,7 @@ type Cut struct {
 	IDs []uint64 `json:"ids"`
 }
 
-// CutAnswer is what became of them.
+// CutAnswer says which connections were cut.
 type CutAnswer struct {
 	Cut     []uint64 `json:"cut"`     // end now, with the outcome cut
 	Missing []uint64 `json:"missing"` // nothing of userspace mode is open by these ids
@@ -163,7 +163,7 @@ type Drain struct {
 	Force    bool   `json:"force,omitempty"`   // drain it even if it is the last one that clients have
 }
 
-// DrainAnswer is what became of it in each service port that the endpoint serves.
+// DrainAnswer says whether the endpoint was drained in each service port that it serves.
 type DrainAnswer struct {
 	Done    []DrainedEndpoint `json:"done"`
 	Refused []DrainedEndpoint `json:"refused"`

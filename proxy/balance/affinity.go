@@ -10,11 +10,11 @@ import (
 const (
 	Fresh = "new"   // bound now
 	Hit   = "hit"   // bound before
-	Moved = "moved" // bound anew, because the endpoint it was bound to failed
+	Moved = "moved" // bound again, because the endpoint it was bound to failed
 )
 
-// defaultMaxBindings is what Linux lets conntrack track on a machine with more than 4 GB (nf_conntrack_max, by
-// nf_conntrack_core.c): more clients than that cannot be connected through a node at one time.
+// defaultMaxBindings is how many connections Linux lets conntrack track on a machine with more than 4 GB
+// (nf_conntrack_max, by nf_conntrack_core.c): more clients than that cannot be connected through a node at one time.
 const defaultMaxBindings = 1 << 18
 
 // bindings holds which client is bound to which endpoint, least recently used last. Its user's lock guards it.

@@ -76,9 +76,9 @@ type Picked struct {
 }
 
 // Pick opens a lease of the endpoint that the client is bound to, or else of one that the policy's algorithm chooses,
-// leaving out those tried, in which an endpoint stands as often as a dial of it has failed. The turn of one left out is
-// lost, which is what it takes for the others to be used evenly when it is dead. Without tried it costs the same for
-// any number of endpoints, and without affinity it allocates only what is known of an endpoint, once.
+// leaving out those tried, in which an endpoint stands as often as a dial of it has failed. An endpoint that is left
+// out loses its turn, so that the others are used evenly while it is dead. Without tried it costs the same for any
+// number of endpoints, and without affinity it allocates only the Endpoint, once.
 func (b *Balancer) Pick(client netip.Addr, tried []netip.AddrPort, policy *service.Policy) (p Picked) {
 	b.port.mu.Lock()
 	defer b.port.mu.Unlock()
@@ -172,9 +172,9 @@ func count(list []netip.AddrPort, of netip.AddrPort) (n int) {
 	return n
 }
 
-// SetEndpoints replaces the endpoints. The turn goes on where it was: next comes the one of the old whose turn it was,
-// or the first after it that is still there; new ones take their place by address. With none left of the old, it
-// begins anew at Options.Start. Clients bound to an endpoint that is gone are forgotten. What is drained is left out.
+// SetEndpoints replaces the endpoints. The turn goes on where it was: next comes the endpoint whose turn it was, or the
+// first after it that is still there; new ones take their place by address. If none of the old ones is left, it begins
+// again at Options.Start. Clients bound to an endpoint that is gone are forgotten. Drained endpoints are left out.
 func (b *Balancer) SetEndpoints(addrs []netip.AddrPort) {
 	addrs = slices.Clone(addrs)
 	slices.SortFunc(addrs, netip.AddrPort.Compare)

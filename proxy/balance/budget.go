@@ -7,14 +7,14 @@ import (
 	"github.com/portald/portald/portal/service"
 )
 
-// The budget of a service port for further dials, after those of Finagle and Envoy: so many a second whatever comes,
-// and a share of the connections; both may be saved up for that long.
+// The budget of a service port for further dials, after the retry budgets of Finagle and Envoy: so many a second
+// whatever comes, and a share of the connections; both may be saved up for that long.
 const (
 	budgetRate = 10
 	budgetTime = 10 * time.Second
 )
 
-// budget is how many further dials may fail. Its zero value is that of a service port that has had no connection yet.
+// budget is how many further dials may fail. Its zero value is right for a service port that has had no connection yet.
 // port.mu guards it.
 type budget struct {
 	shares float64 // of connections until then, which get less by and by

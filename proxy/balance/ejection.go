@@ -38,11 +38,12 @@ const (
 	maxGone = 64
 )
 
-// health is what ejection knows of an endpoint. Its zero value is that of one that works. port.mu guards it.
+// health has an endpoint's failures and ejections. Its zero value is right for an endpoint that works. port.mu guards
+// it.
 type health struct {
 	inRow    [failures]int
 	resetter netip.Addr // whose connection was reset first
-	several  bool       // those of others were too
+	several  bool       // connections of other clients were too
 	ejected  bool
 	why      Failure
 	times    int       // ejected in a row: each time for twice as long
@@ -167,7 +168,7 @@ func (e *ejecting) all() []*port {
 	return slices.Collect(maps.Keys(e.ports))
 }
 
-// reactivate has the balancers that list an endpoint choose anew whom they leave out.
+// reactivate has the balancers that list an endpoint choose again whom they leave out.
 func (p *port) reactivate(at netip.AddrPort) {
 	for _, b := range p.balancers {
 		if b.rotation.has(at) {

@@ -23,7 +23,7 @@ type Endpoints struct {
 // NewEndpoints returns an Endpoints that knows none.
 func NewEndpoints() *Endpoints { return &Endpoints{ports: map[service.PortName]*port{}} }
 
-// port is what the balancers of a service port share: both address families and both scopes.
+// port is the state that the balancers of a service port share, those of both address families and both scopes.
 type port struct {
 	all  *Endpoints
 	name service.PortName

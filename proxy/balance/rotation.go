@@ -37,7 +37,7 @@ func (m *member) addrPort() netip.AddrPort { return netip.AddrPortFrom(m.addr, m
 
 // rotation has the endpoints from which a Balancer chooses, and whose turn it is. port.mu guards it.
 type rotation struct {
-	port      *port           // that of the Balancer
+	port      *port           // the Balancer's
 	start     func(n int) int // Options.Start
 	members   []*member       // sorted by address
 	active    []*member       // those that are not left out
@@ -68,7 +68,7 @@ func (r *rotation) has(at netip.AddrPort) bool {
 	return is
 }
 
-// replace has the members be those of a sorted list, and calls leaves with each that is gone.
+// replace sets the members by a sorted list of addresses, and calls leaves with each that is gone.
 func (r *rotation) replace(addrs []netip.AddrPort, leaves func(*member)) {
 	old := r.members
 	r.members, r.table = merge(old, addrs), nil
@@ -81,7 +81,7 @@ func (r *rotation) replace(addrs []netip.AddrPort, leaves func(*member)) {
 	}
 }
 
-// merge returns members of these addresses, with those of old that stay, and marks the others gone.
+// merge returns members of these addresses, old ones where they stay, and marks the other old ones gone.
 func merge(old []*member, addrs []netip.AddrPort) []*member {
 	for _, e := range old {
 		e.set(gone, true)

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Saved is what a successor needs of a Balancer: whose turn it is, who is bound to whom, and who is ejected.
+// Saved is the state of a Balancer for a successor: whose turn it is, who is bound to whom, and who is ejected.
 type Saved struct {
 	Next     netip.AddrPort
 	Bindings []Binding // those used longest ago first

@@ -8,10 +8,10 @@ type slowStart struct {
 	young map[*member]time.Time
 }
 
-// leastWeight is what share of the connections of the others an endpoint begins with.
+// leastWeight is the weight of a new endpoint: its share of the connections that each of the others gets.
 const leastWeight = 0.1
 
-// weight is what share of the connections of the others a member gets, which grows while it is new.
+// weight returns a member's share of the connections that each of the others gets, which grows while it is new.
 func (s *slowStart) weight(m *member) float64 {
 	since, is := s.young[m]
 	if !is || s.time <= 0 {

@@ -7,8 +7,8 @@ import (
 	"github.com/portald/portald/portal/service"
 )
 
-// Statistics are what is known of an endpoint at one moment. Times are those of the last thousand or so; nil: there is
-// none yet.
+// Statistics describe an endpoint at one moment. Times are of the last thousand connections or so; nil: there is none
+// yet.
 type Statistics struct {
 	Address         netip.AddrPort
 	Open            int    // leases
@@ -20,7 +20,8 @@ type Statistics struct {
 	Ejected         EjectionStatus
 }
 
-// EjectionStatus says whether an endpoint is ejected, and for how long. The zero value is that of one that works.
+// EjectionStatus says whether an endpoint is ejected, and for how long. The zero value is right for an endpoint that
+// works.
 type EjectionStatus struct {
 	For     Failure   // what it was ejected for ; of no meaning unless it is
 	Is      bool      // ejected
@@ -28,8 +29,8 @@ type EjectionStatus struct {
 	Until   time.Time // when one connection tries it again
 }
 
-// Statistics returns those of the endpoints of a service port that were picked, in any order, with the quantiles asked
-// for. Picks of the service port wait for no more than a copy of a list.
+// Statistics returns the statistics of the endpoints of a service port that were picked, in any order, with the
+// quantiles asked for. Picks of the service port wait for no more than a copy of a list.
 func (all *Endpoints) Statistics(name service.PortName, parts ...float64) []Statistics {
 	var out []Statistics
 	for _, e := range all.picked(name) {

@@ -8,7 +8,7 @@ import (
 // AppendColumns appends a line in columns, so that the same thing stands at the same place of each line: the time, the
 // event, the Service, the protocol, the client, the address that it dialled, our own address, the endpoint, its pod,
 // bytes up and down, the times until the connect and the first byte and the total, the number of dials, the termination
-// code, the flags, the outcome. What is missing is "-", and what is wider than its column moves the others.
+// code, the flags, the outcome. A missing value is "-", and a value wider than its column moves the others.
 func AppendColumns(b []byte, l *Line) []byte {
 	b, _ = l.Time.AppendText(b) // it has no errors
 	b = append(b, ' ')

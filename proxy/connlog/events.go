@@ -24,7 +24,7 @@ type EventSettings struct {
 	Period time.Duration // of Periodic; 0: DefaultPeriod
 }
 
-// Events reports what happens to connections before they end. What is not asked for costs nothing.
+// Events reports what happens to connections before they end. Events that are not logged cost nothing.
 type Events struct {
 	source  Source
 	to      *Selection
@@ -35,7 +35,7 @@ type Events struct {
 	reported [record.SnapshotParts]map[uint64]carried // by the id of connections that had a periodic report
 }
 
-// carried is what a connection had carried by its last periodic report.
+// carried has the byte counts of a connection at its last periodic report.
 type carried struct {
 	at    time.Time
 	bytes Interval // totals
@@ -136,7 +136,7 @@ func (e *Events) visit(part int, now time.Time) {
 	e.reported[part] = reported
 }
 
-// since is what was carried after an earlier report.
+// since returns the bytes that were carried after an earlier report.
 func (c *carried) since(last *carried) Interval {
 	return Interval{
 		MS:                millis(c.at.Sub(last.at)),

@@ -11,7 +11,7 @@ type FieldWriter interface {
 	Field(name string, value slog.Value)
 }
 
-// Object is what has fields.
+// Object is implemented by values with named fields, for formats that write fields one by one.
 type Object interface {
 	Fields(to FieldWriter)
 }

@@ -51,7 +51,7 @@ func keys() []key {
 	}
 }
 
-// allAddresses are those of the client, the frontend, this proxy and all endpoints that were dialled.
+// allAddresses returns the addresses of the client, the frontend, this proxy and all endpoints that were dialled.
 func allAddresses(l *Line) []netip.AddrPort {
 	return append(endpoints(l), l.Client, l.OriginalDst, l.Proxy)
 }

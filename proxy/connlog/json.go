@@ -110,7 +110,7 @@ func jsonTCP(b []byte, name string, t *TCP) []byte {
 	return append(jsonMillis(b, `,"busy_ms":`, t.BusyMS), '}')
 }
 
-// The following append a field. Its name is what comes before the value: comma, quotes and colon too.
+// The following append a field. Its name is the text before the value: comma, quotes and colon too.
 
 func jsonText(b []byte, name, s string) []byte { return AppendJSONText(append(b, name...), s) }
 

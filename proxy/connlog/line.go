@@ -12,8 +12,8 @@ import (
 
 // Line is a record as JSON: what the connection log and the admin API write, one object a line, and what clients read.
 // docs/record.schema.json describes it. A time that never came is null, a missing address or word is "", no attempts
-// are []; a field that is marked with omitzero is left out where it is not known, or says nothing. Its encoding is
-// that of the fields in this order.
+// are []; a field that is marked with omitzero is left out where it is not known, or says nothing. It is encoded with
+// the fields in this order.
 type Line struct {
 	Time              Time             `json:"time"`
 	Event             Event            `json:"event"`
@@ -78,7 +78,7 @@ type Attempt struct {
 	Ejection Ejection       `json:"ejection,omitzero"`
 }
 
-// Ejection is what a dial had to do with the ejection of its endpoint.
+// Ejection relates a dial to the ejection of its endpoint: the dial caused it, or probed the endpoint.
 type Ejection string
 
 // The ejections; "": nothing.
@@ -112,7 +112,7 @@ type TCP struct {
 	BusyMS            float64 `json:"busy_ms"`
 }
 
-// Interval is what a connection carried since its last periodic line, or since its start.
+// Interval counts bytes since the last periodic line of a connection, or since its start.
 type Interval struct {
 	MS                float64 `json:"ms"`
 	BytesFromClient   int64   `json:"bytes_from_client"`
@@ -128,7 +128,7 @@ func From(r *record.Record) *Line {
 	return l
 }
 
-// FillReport makes l the line of a report, as logs have it. What it was before is overwritten.
+// FillReport makes l the line of a report, as logs have it, and overwrites what it was before.
 func (l *Line) FillReport(r Report) {
 	l.fill(r.Record)
 	l.Event, l.Sample, l.Interval = r.Event, ifMany(r.weight()), nil
@@ -156,7 +156,7 @@ func (l *Line) fill(r *record.Record) {
 	l.ClientTCP, l.EndpointTCP = l.clientTCP.fill(&r.ClientTCP), l.endpointTCP.fill(&r.EndpointTCP)
 }
 
-// fillService makes no text anew if the line before was of the same Service.
+// fillService reuses the text of the line before if it was of the same Service.
 func (l *Line) fillService(name *service.PortName) {
 	if *name != l.service || l.label == "" {
 		l.service, l.label = *name, name.Label()

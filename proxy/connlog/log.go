@@ -1,5 +1,4 @@
-// Package connlog is what becomes of connection records: the last ones in memory and who follows them, filters, which
-// are logged, the connection log and its formats. It does not know how traffic is carried, and never delays it.
+// Package connlog writes the connection log, and keeps the last records in memory for those who follow them.
 package connlog
 
 import (

@@ -8,7 +8,7 @@ import (
 	"unicode"
 )
 
-// AppendLogfmt appends a line as name=value pairs. What is empty, null or [] is left out, the fields of an object have
+// AppendLogfmt appends a line as name=value pairs. Empty values, null and [] are left out, the fields of an object have
 // its name before theirs (client_tcp_rtt_ms), and attempts are a text.
 func AppendLogfmt(b []byte, l *Line) []byte {
 	w := logfmtWriter{text: b}

@@ -36,7 +36,7 @@ func openOutput(path string, r Rotation) (*output, error) {
 	return &output{file: newRotated(path, r)}, followed.Close()
 }
 
-// isFile tells whether a path is that of a file itself: a device, a pipe and a link are not to be renamed.
+// isFile tells whether a path names a regular file itself: a device, a pipe and a link are not to be renamed.
 func isFile(path string) bool {
 	info, err := os.Lstat(path)
 	return err == nil && info.Mode().IsRegular()

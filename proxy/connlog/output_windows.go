@@ -7,7 +7,7 @@ import (
 )
 
 // openAppend opens path for appending, and lets others rename and delete the file meanwhile, which os.OpenFile does
-// not: they could not rotate it. Who may read it is what the access list of its folder says.
+// not: they could not rotate it. The access list of its folder says who may read it.
 func openAppend(path string) (*os.File, error) {
 	name, err := syscall.UTF16PtrFromString(path)
 	if err != nil {

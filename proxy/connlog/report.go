@@ -7,28 +7,28 @@ import (
 	"github.com/portald/portald/proxy/record"
 )
 
-// Event is what a report is about.
+// Event says why a connection is reported.
 type Event string
 
 // The events of a connection.
 const (
 	Start    Event = "start"    // it was admitted, and no endpoint was dialled yet
 	Dialled  Event = "attempt"  // a dial has its result: the only attempt of the record
-	Periodic Event = "periodic" // it is open for long: the totals so far, and those of the last interval
+	Periodic Event = "periodic" // it is open for long: the totals so far, and the bytes of the last interval
 	End      Event = "end"      // it has ended: the totals
 )
 
 // AllEvents lists the events.
 func AllEvents() []Event { return []Event{Start, Dialled, Periodic, End} }
 
-// Report is what is logged of a connection at one event. It does not change.
+// Report has the facts of a connection at one event, for all formats of the log. It is immutable.
 type Report struct {
 	Event    Event
 	Record   *record.Record // as far as it is known by then
 	Progress *Progress      // of Periodic alone
 }
 
-// Progress is what is told of a connection that goes on.
+// Progress has the totals of a connection that goes on, and its last interval.
 type Progress struct {
 	Proxy    netip.AddrPort // our own address towards the endpoint
 	Interval Interval

@@ -13,7 +13,7 @@ import (
 // DefaultStream is how many records a Stream keeps by default.
 const DefaultStream = 8192
 
-// ErrClosed is what Next returns once its Follower is closed.
+// ErrClosed is returned by Next once its Follower is closed.
 var ErrClosed = errors.New("the follower is closed")
 
 // Stream is the last records in memory, and those who follow them. Observe neither blocks nor waits for a follower: one
@@ -108,8 +108,8 @@ type Follower struct {
 	closed   chan struct{}
 }
 
-// Last returns at most n of the records before the first that Next returns, those that keep admits: together with those
-// of Next none is missing and none is there twice.
+// Last returns at most n of the records before the first that Next returns, those that keep admits: together with the
+// records that Next returns none is missing and none is there twice.
 func (f *Follower) Last(n int, keep func(*record.Record) bool) []*record.Record {
 	return f.stream.last(f.start, n, keep)
 }

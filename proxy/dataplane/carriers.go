@@ -12,9 +12,9 @@ import (
 type Carrier interface {
 	// Serve prepares to carry a service port, or updates what carries it, and returns its portals, also with an error.
 	Serve(p *service.Port) ([]portal.Portal, error)
-	// Retire closes what portals no longer lead to. It is called once a sync: served are the service ports whose portals
-	// are now those of the last Serve, left are those without portals to this carrier. The latter are gone (Port is nil)
-	// or carried by another, and may never have been served here.
+	// Retire closes what portals no longer lead to. It is called once a sync: served are the service ports whose
+	// portals are now as the last Serve returned them, left are those without portals to this carrier. The latter are
+	// gone (Port is nil) or carried by another, and may never have been served here.
 	Retire(served []service.PortName, left []service.Change) error
 	// ProxyPorts returns the proxy ports that were opened (true) and closed since the last call.
 	ProxyPorts() map[portal.ProxyPort]bool

@@ -6,10 +6,10 @@
 //
 //	quarantine   keeps what the host refused until it is tried again, so that one Service delays no other
 //	planner      asks carriers for the portals of each change
-//	claims       enters them in the table, which decides who holds a contested frontend
-//	host         has the writer hold what the table does, and guard ports
+//	claims       enters them in the table, which decides who gets a contested frontend
+//	host         has the writer put the table's portals on the host, and guard ports
 //	trial        finds which of several plans the writer refuses
-//	flowCleaner  deletes the conntrack entries that go by rules of before
+//	flowCleaner  deletes the conntrack entries that follow old rules
 package dataplane
 
 import (
@@ -78,7 +78,7 @@ func (d *Dataplane) Sync(ctx context.Context, changes []service.Change) error {
 	return d.apply(ctx, changes, false)
 }
 
-// Resync applies the whole state. What is in quarantine stays there until it is due.
+// Resync applies the whole state. Service ports in quarantine stay there until they are due.
 func (d *Dataplane) Resync(ctx context.Context, ports []*service.Port) error {
 	d.planner.forget()
 	return d.apply(ctx, d.changesTo(ports), true)

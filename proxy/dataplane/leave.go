@@ -10,8 +10,8 @@ import (
 // A daemon that ends calls Close or MoveToKernel, and DeleteFlows when its connections have ended; nothing else after
 // that.
 
-// Close removes all portals. What else the writer keeps on the host stays, since open connections that it translated
-// need it: the kernel translates none, open or not, once no rule asks for connection tracking.
+// Close removes all portals. Everything else that the writer has on the host stays, since open connections that it
+// translated need it: the kernel translates none, open or not, once no rule asks for connection tracking.
 func (d *Dataplane) Close(ctx context.Context) error {
 	d.flows.deleteNow(ctx)
 	for _, p := range d.table.Portals() {

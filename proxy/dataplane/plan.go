@@ -20,7 +20,7 @@ type planner struct {
 	ahead map[service.PortName]planned // of service ports whose portals stay, until the next sync has ended
 }
 
-// planned is what a carrier planned before the sync that serves it.
+// planned has the portals that a carrier planned before the sync that serves them.
 type planned struct {
 	port    *service.Port
 	portals []portal.Portal

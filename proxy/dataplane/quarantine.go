@@ -86,8 +86,8 @@ func newQuarantine(report func(Refusal)) *quarantine {
 	return q
 }
 
-// filter returns the changes to apply together. It keeps those of service ports that are in quarantine or suspect, to
-// be tried one by one as soon as the throttle allows. Removals are never suspect.
+// filter returns the changes to apply together. It keeps back changes of service ports that are in quarantine or
+// suspect, to be tried one by one as soon as the throttle allows. Removals are never suspect.
 func (q *quarantine) filter(changes []service.Change) []service.Change {
 	now := time.Now()
 	return slices.DeleteFunc(slices.Clone(changes), func(c service.Change) bool {

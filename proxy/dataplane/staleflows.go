@@ -12,16 +12,16 @@ import (
 	"github.com/portald/portald/portal/service"
 )
 
-// The kernel asks rules about the first packet of a flow alone. So once the rules of a frontend are others, flows are
-// stale that go by those of before, and their clients keep them alive as long as they send: those of UDP, and of every
-// protocol those that nobody answered when no rule led anywhere yet, as the connection of a pod that started before its
-// Service did. These are deleted, after the rules are there, so that the next packet meets them.
+// The kernel asks rules about the first packet of a flow alone. So when the rules of a frontend change, flows that
+// began under the old rules are stale, and their clients keep them alive as long as they send. This concerns UDP flows,
+// and unanswered flows of every protocol that began before any rule led anywhere, as the connection of a pod that
+// started before its Service did. They are deleted once the new rules are there, so that the next packet meets these.
 
 // staleFlows names the flows that a scan of the conntrack table is due for. The zero value names none.
 type staleFlows struct {
-	all        bool                          // those of every frontend
-	udp        map[service.Frontend]struct{} // those of UDP to these frontends
-	unanswered bool                          // those that nobody answered, to any frontend
+	all        bool                          // the flows to every frontend
+	udp        map[service.Frontend]struct{} // UDP flows to these frontends
+	unanswered bool                          // unanswered flows, to any frontend
 	clusterIPs map[netip.Addr]struct{}       // or to these addresses: with a port that no Service has
 }
 
@@ -70,8 +70,8 @@ func led(t portal.Target) string {
 	return ""
 }
 
-// Scans take a tenth of the time, as a node may have changes all the time: of the table of a large node one takes a
-// tenth of a second. Clients send again after a second or two, so that the next scan waits no longer. What is due
+// Scans take a tenth of the time, as a node may have changes all the time: a scan of a large node's table takes a tenth
+// of a second. Clients send again after a second or two, so that the next scan waits no longer. A scan that is due
 // earlier is not worth a wait.
 const (
 	scanShare = 10
@@ -200,7 +200,7 @@ func (c *flowCleaner) ownAddress(a netip.Addr) bool { return !a.IsLoopback() && 
 // noReplier tells whether a flow's replies come from elsewhere.
 func noReplier(f inet.Flow, may repliers) bool { return !may.include(f.Replier) }
 
-// deleteAbandoned deletes the UDP flows to listeners of these portals that were removed, and those that nobody has
+// deleteAbandoned deletes the UDP flows to listeners of these portals that were removed, and flows that nobody has
 // translated since. Others go on: another service proxy may have come, and have the same endpoints.
 func (c *flowCleaner) deleteAbandoned(ctx context.Context, removed []portal.Change) error {
 	return c.deleteUDP(ctx, removed, func(f inet.Flow, were repliers) bool {
@@ -208,8 +208,8 @@ func (c *flowCleaner) deleteAbandoned(ctx context.Context, removed []portal.Chan
 	})
 }
 
-// deleteUDP deletes the UDP flows of these frontends that bad names, by who may reply. It leaves out those that servers
-// of the host have answered at its own addresses, which rules never led anywhere.
+// deleteUDP deletes the UDP flows of these frontends for which bad is true, by who may reply. It leaves out flows that
+// servers of the host have answered at its own addresses, which rules never led anywhere.
 func (c *flowCleaner) deleteUDP(
 	ctx context.Context, changed []portal.Change, bad func(f inet.Flow, may repliers) bool,
 ) error {

@@ -19,7 +19,7 @@ type PortStatus struct {
 	Next   time.Time // when it is tried again; zero: when it changes
 }
 
-// Status returns that of a service port; false: nothing of it was applied.
+// Status returns the state of a service port; false: nothing of it was applied.
 func (d *Dataplane) Status(name service.PortName) (PortStatus, bool) {
 	p := d.ports[name]
 	if p == nil {

@@ -12,8 +12,8 @@ type Sweeper interface {
 	Sweep(ctx context.Context) (next time.Time, err error)
 }
 
-// Sweep has carriers and the writer end what is due, and deletes stale flows: those that it was too early to scan for,
-// and each Options.FlowPeriod all, since one that began while rules changed may go by those of before. It returns when
+// Sweep has carriers and the writer end what is due, and deletes stale flows: flows that it was too early to scan for,
+// and each Options.FlowPeriod all, since a flow that began while rules changed may follow the old ones. It returns when
 // the next sweep is due; zero: not before the next change. After an error only Resync may follow.
 func (d *Dataplane) Sweep(ctx context.Context) (next time.Time, err error) {
 	var errs []error

@@ -33,7 +33,7 @@ func (t *trial) program(ctx context.Context, plans []plan, all bool) ([]portal.C
 	})
 }
 
-// attempt enters plans into the table and writes them. What the writer refuses is undone, and tried in parts.
+// attempt enters plans into the table and writes them. If the writer refuses them, they are undone, and tried in parts.
 func (t *trial) attempt(
 	ctx context.Context, plans []plan, write func([]portal.Change) error,
 ) ([]portal.Change, error) {

@@ -1,4 +1,5 @@
-// Package dirwatch reports changes in directories: those of manifests and of the configuration file.
+// Package dirwatch reports changes in directories, of manifests and of the configuration file: by the system's
+// notifications, and by a poll where the system drops them.
 package dirwatch
 
 import (

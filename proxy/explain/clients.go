@@ -10,7 +10,7 @@ import (
 	"github.com/portald/portald/portal/service"
 )
 
-// clients are what is asked of clients: source ranges, limits, affinity.
+// clients reports the conditions that clients meet: source ranges, limits, affinity.
 func (e *explained) clients() {
 	e.section("Clients")
 	e.ranges()

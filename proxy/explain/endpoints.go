@@ -18,7 +18,7 @@ type audience struct {
 	clients string         // empty: all
 }
 
-// audiences are those of the frontends that are explained, and of the client that was asked for.
+// audiences returns the audiences of the frontends that are explained, and of the client that was asked for.
 func (e *explained) audiences() (out []audience) {
 	for _, x := range e.exposures() {
 		for _, a := range e.audiencesOf(x) {
@@ -35,8 +35,8 @@ func (e *explained) audiences() (out []audience) {
 	return out
 }
 
-// audiencesOf are those of one frontend: with an external Local policy, clients inside the cluster have other endpoints
-// than those outside.
+// audiencesOf returns the audiences of one frontend: with an external Local policy, clients inside the cluster have
+// other endpoints than clients outside.
 func (e *explained) audiencesOf(x service.Exposure) []audience {
 	family := inet.FamilyOf(x.Frontend.Addr.Addr())
 	a := audience{family: family, scope: e.Port.Scope(x.Kind), kinds: []service.Kind{x.Kind}}
@@ -268,7 +268,7 @@ func (e *explained) summary(a audience, of map[Reason]int) {
 	e.find(status, next, "%s", sentence)
 }
 
-// refusal is what clients without an endpoint see.
+// refusal describes what clients without an endpoint see.
 func (e *explained) refusal(a audience) string {
 	usable := e.Port.UsableEndpoints(a.family)
 	switch none := e.Port.Availability(usable, a.kinds[0]) == service.Unavailable; {

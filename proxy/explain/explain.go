@@ -1,5 +1,5 @@
 // Package explain says what this node does for a Service, an address, a pod or a connection, in the order in which a
-// packet meets it, and why: a report of facts that it is given. It asks nobody by itself, and changes nothing.
+// packet meets it, and why: a report of facts that it is given. It queries nothing by itself, and changes nothing.
 package explain
 
 import (
@@ -10,7 +10,7 @@ import (
 	"github.com/portald/portald/portal/service"
 )
 
-// Status is what a line of a report is: a fact, or something that is well, wants a look, or is wrong.
+// Status classifies a line of a report: a fact, or something that is well, needs attention, or is wrong.
 type Status string
 
 // The statuses, the worse the later.

@@ -14,7 +14,7 @@ import (
 	"github.com/portald/portald/proxy/record"
 )
 
-// Node is what is known of this node, whatever is asked. Each func may be nil: it is not known then.
+// Node has the facts of this node, for any query. A func may be nil: then that fact is unknown.
 type Node struct {
 	Name   string
 	Mode   service.Mode // of service ports that set none
@@ -58,7 +58,7 @@ type Subject struct {
 	FlowsErr error
 }
 
-// Applied is what became of a service port.
+// Applied says how a service port is served: by which mode and portals, or why not.
 type Applied struct {
 	Port       *service.Port
 	Mode       service.Mode

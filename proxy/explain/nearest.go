@@ -11,8 +11,8 @@ import (
 // most is how many names are suggested.
 const most = 5
 
-// Nearest returns the names of Services and pods that are nearest to one that is not known: those of the same name in
-// another namespace first, then those that take the fewest edits.
+// Nearest returns the names of Services and pods that are nearest to one that is not known: first the same name in
+// another namespace, then names that take the fewest edits.
 func Nearest(q Query, ports []*service.Port) []string {
 	if q.Service.Name == "" {
 		return nil

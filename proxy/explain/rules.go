@@ -11,8 +11,8 @@ import (
 	"github.com/portald/portald/portal/service"
 )
 
-// rules are what packets meet on the way to the endpoints: rules of others before portald's, these, and rules of others
-// behind them.
+// rules reports the rules that packets meet on their way to the endpoints: rules of others before portald's, portald's,
+// and rules of others behind them.
 func (e *explained) rules() {
 	if e.node.Rules != nil {
 		e.foreign()
@@ -139,7 +139,7 @@ func (e *explained) arrivals(p portal.Portal) (out []netfilter.Packet) {
 	return out
 }
 
-// dialled are the addresses of a frontend: of a NodePort those of this host.
+// dialled returns the addresses of a frontend: for a NodePort the host's.
 func (e *explained) dialled(p portal.Portal) (out []netip.AddrPort) {
 	at := p.Frontend.Addr
 	if !at.Addr().IsUnspecified() {

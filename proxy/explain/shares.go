@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// shares are what each client may have, and how fast clients may come.
+// shares reports the limits of connections of each client, and of new connections a second.
 func (e *explained) shares() {
 	s := e.Port.Policy.Or(e.node.Policy).Shares
 	if s.MaxConnectionsPerClient > 0 {
@@ -28,7 +28,7 @@ func (e *explained) shares() {
 	}
 }
 
-// places are those of the client that was asked for, else of the one that has the most.
+// places reports the connections of the client that was asked for, else of the one that has the most.
 func (e *explained) places(most int) {
 	client, status := e.query.From, Wrong
 	if !client.IsValid() {

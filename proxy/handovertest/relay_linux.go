@@ -13,12 +13,12 @@ import (
 // Message is one on its way.
 type Message struct {
 	FromSuccessor bool
-	Number        int // among those of this direction, from 0
+	Number        int // among the messages of this direction, from 0
 	Bytes         []byte
 	Files         []int // they are closed once the message is sent, even if they are not in here any more
 }
 
-// Fate is what becomes of a message.
+// Fate says how the relay treats a message: passes it on, drops it, or spoils it.
 type Fate int
 
 // The fates.

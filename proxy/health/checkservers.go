@@ -94,7 +94,7 @@ func (s *ServiceHealth) update(ctx context.Context, running map[service.Name]*ch
 	}
 }
 
-// wanted is what Run has not seen yet.
+// wanted has the ports that Run has not seen yet.
 type wanted struct {
 	ports map[service.Name]uint16 // that have changed; 0: the Service no longer has one
 	hosts []string

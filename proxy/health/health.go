@@ -17,8 +17,8 @@ import (
 // Live: nothing hangs. Healthy: live, no change has waited for a sync longer than the timeout, and rules are not known
 // to be changed by others. Serving: healthy, synced at least once, not draining. Ready: serving, and the Node stays.
 // kube-proxy differs twice: it is ready before its first sync, when traffic would come too early; and it is not live
-// while changes wait, though a host that refuses them refuses those of a new process too, and a restart would break
-// what is served.
+// while changes wait, though a host that refuses them refuses a new process's too, and a restart would break what is
+// served.
 type Health struct {
 	timeout time.Duration
 	metrics *metrics.Metrics
@@ -94,8 +94,8 @@ func (h *Health) SetEligible(eligible bool) {
 	h.leaving = !eligible
 }
 
-// Serving tells whether connections that reach this node are served, which is what load balancers ask for. A Node that
-// is being deleted serves until it is.
+// Serving tells whether connections that reach this node are served, as load balancers ask. A Node that is being
+// deleted serves until it is.
 func (h *Health) Serving() bool { return h.state().serving }
 
 // state is the health at one moment.

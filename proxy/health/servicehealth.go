@@ -75,8 +75,8 @@ func NewServiceHealth(o ServiceOptions, health *Health) *ServiceHealth {
 }
 
 // SetAddresses sets the addresses of this node where ports are served; an unspecified one stands for all of its family.
-// None: nowhere. What listens at others ends, and an address that cannot be bound is not tried any more once it is not
-// among them.
+// None: nowhere. Servers at other addresses end, and an address that cannot be bound is not tried any more once it is
+// not among them.
 func (s *ServiceHealth) SetAddresses(addrs []netip.Addr) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -134,7 +134,7 @@ func (c *Carrier) poolOf(p *service.Port, usable service.UsableEndpoints, family
 	}
 }
 
-// endpoints converts those of a scope. One whose node is unknown may be on this node.
+// endpoints converts the endpoints of a scope. One whose node is unknown may be on this node.
 func endpoints(of []service.Endpoint) []portal.Endpoint {
 	var out []portal.Endpoint
 	for _, e := range of {

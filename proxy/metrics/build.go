@@ -50,7 +50,7 @@ func buildLabels(info *debug.BuildInfo) (own, kubernetes prometheus.Labels) {
 	return own, kubernetes
 }
 
-// KubernetesRelease is that of the libraries: v1.36.3, 1, 36.
+// KubernetesRelease is the release of the Kubernetes libraries: v1.36.3, 1, 36.
 func KubernetesRelease(modules []*debug.Module) (release, major, minor string) {
 	for _, m := range modules {
 		rest, ok := strings.CutPrefix(m.Version, "v0.")

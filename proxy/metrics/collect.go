@@ -11,7 +11,7 @@ import (
 	"github.com/portald/portald/portal/service"
 )
 
-// shown is what a scrape shows of a service port by itself.
+// shown has the numbers that a scrape exports of a service port in its own series.
 type shown struct {
 	labels    []string // service, protocol
 	counts    *counts  // nil: among the rest
@@ -76,8 +76,8 @@ func (c *connMetrics) settleCounts(p *portCounts, all *rest) *counts {
 	return nil
 }
 
-// isOwn tells whether a service port has counters of its own, which it gets if there is a place. What it has counted
-// among the others stays there, and begins its own too: Totals are since the start.
+// isOwn tells whether a service port has counters of its own, which it gets if there is a place. Counts that were
+// exported in "other" stay there, and are in its own series too: Totals are since the start.
 func (c *connMetrics) isOwn(p *portCounts) bool {
 	if p.asService.settle(&c.services, p.name.Namespace) {
 		c.past.of(p.name.Protocol).counts.add(&p.counts)

@@ -12,8 +12,8 @@ import (
 
 // connMetrics counts finished connections and UDP sessions. Every connection is counted once, at its service port: what
 // is counted there is adjacent in memory and behind one lock, and its front holds a pointer to it, since with ten
-// thousand Services every other lookup misses the caches and costs as much as all counting. What Prometheus gets is
-// made of it at each scrape, and so are the totals and what is beyond the limits.
+// thousand Services every other lookup misses the caches and costs as much as all counting. The series for Prometheus
+// are made of it at each scrape, and so are the totals and the series "other" for everything beyond the limits.
 type connMetrics struct {
 	descs  connDescs
 	bounds bounds
@@ -29,7 +29,7 @@ type connMetrics struct {
 	past       rests // of what is gone, or has got a place since
 }
 
-// rest is what was counted of one protocol and is shown together.
+// rest has the counts of one protocol that are exported together, in the series "other".
 type rest struct {
 	counts    counts         // of service ports without series of their own
 	endpoints endpointCounts // of such endpoints

@@ -7,7 +7,7 @@ import (
 	"github.com/portald/portald/proxy/splice"
 )
 
-// DataPath is what metrics read of the data path at each scrape.
+// DataPath has the numbers of the data path that metrics read at each scrape.
 type DataPath struct {
 	Stats           func() splice.Stats
 	BusiestEndpoint func() int // TCP connections of the endpoint with the most

@@ -73,7 +73,7 @@ func (h *histogram) metric(desc *prometheus.Desc, bounds []time.Duration, labels
 	return m // it has none
 }
 
-// labelled leaves the Service out where its name is too long for an exemplar: names are what tenants choose.
+// labelled leaves the Service out where its name is too long for an exemplar: tenants choose names.
 func (e exemplar) labelled() prometheus.Exemplar {
 	labels := prometheus.Labels{"record_id": strconv.FormatUint(e.id, 10)}
 	const names = len("record_id") + len("service")

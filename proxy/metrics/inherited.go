@@ -2,7 +2,7 @@ package metrics
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// What became of the connections of a portald before this one.
+// Fates of the connections of a portald before this one.
 const (
 	fateLive  = "live"  // it goes on here
 	fateStays = "stays" // the other portald carries it until it ends

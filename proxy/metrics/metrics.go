@@ -19,8 +19,8 @@ import (
 )
 
 // Metrics are the daemon's metrics, in a registry of its own: kube-proxy's under their names, types, labels and buckets
-// where they apply, and those of connections. The metrics of client-go and of the process are in the registry that
-// every program with client-go has. Safe for concurrent use.
+// where they apply, and the metrics of connections. The metrics of client-go and of the process are in the registry
+// that every program with client-go has. Safe for concurrent use.
 type Metrics struct {
 	registry    *prometheus.Registry
 	families    []string

@@ -1,21 +1,22 @@
 package metrics
 
-// Limits bound the series of Prometheus that grow with what tenants create. What is beyond a limit is counted together,
-// in series whose Service and endpoint are "other".
+// Limits bound the series of Prometheus that grow with what tenants create. Everything beyond a limit is counted
+// together, in series whose Service and endpoint are "other".
 type Limits struct {
 	Services   int // service ports with counters of their own, some seven series each
 	Histograms int // of these, service ports with histograms of their own, some thirty series each
 	Endpoints  int // endpoints of service ports with series of their own, some ten each; 0 = endpoints are not counted
 }
 
-// DefaultLimits are those of a node whose Services are used by a part of the cluster only.
+// DefaultLimits suit a node whose Services are used by a part of the cluster only.
 func DefaultLimits() Limits { return Limits{Services: 10_000, Histograms: 500, Endpoints: 2000} }
 
 // other is the Service, and the endpoint, of what has no series of its own.
 const other = "other"
 
-// places are those of one limit. A namespace may hold at most placeShare times as many as are free, so that one that
-// takes all it can get has eight ninths, and others still get some: the rule of quota.Account.
+// places counts who has series of its own within one limit. A namespace may hold at most placeShare times as many as
+// are free, so that one that takes all it can get has eight ninths, and others still get some: the rule of
+// quota.Account.
 type places struct {
 	max, used   int
 	byNamespace map[string]int // by namespace

@@ -13,7 +13,7 @@ type timings struct {
 	duration  histogram
 }
 
-// bounds are those of the buckets of timings.
+// bounds are the upper bounds of the buckets of timings.
 type bounds struct{ connect, firstByte, duration []time.Duration }
 
 func newBounds() bounds {

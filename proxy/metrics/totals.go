@@ -10,7 +10,7 @@ type Totals struct {
 	FromClient, FromEndpoint uint64 // bytes
 }
 
-// Totals returns those of a service port, whether it has series of its own or not.
+// Totals returns the totals of a service port, whether it has series of its own or not.
 func (m *Metrics) Totals(name service.PortName) Totals {
 	m.conns.mu.Lock()
 	p := m.conns.ports[name]

@@ -25,7 +25,7 @@ const (
 	DefaultBuffers   = 512
 )
 
-// bufferSize is that of one of Budget.Buffers, in bytes.
+// bufferSize is the size of one of Budget.Buffers, in bytes.
 const bufferSize = 64 << 10
 
 // clientBytesPart is which part of the memory of all buffers may be used, in addition to these, for ClientBytes.
@@ -92,8 +92,8 @@ func (a *Account) Used(r Resource) int64 { return a.used[r].Load() }
 // Most is how much there is of a resource; 0: there is no limit.
 func (a *Account) Most(r Resource) int64 { return a.most[r] }
 
-// Open takes n descriptors that no Service or client is charged for, such as those of listeners. ErrDescriptors: so
-// many are not left.
+// Open takes n descriptors that no Service or client is charged for, such as listeners' own. ErrDescriptors: so many
+// are not left.
 func (a *Account) Open(n int) error {
 	if used := a.used[Descriptors].Add(int64(n)); a.most[Descriptors] > 0 && used > a.most[Descriptors] {
 		a.Close(n)

@@ -79,7 +79,7 @@ func (a *Account) withMostSessions(of *address) *Client {
 	})
 }
 
-// networks are those of IPv6 clients: one host may have all addresses of a /64.
+// networks groups IPv6 clients by /64: one host may have all addresses of a /64.
 type networks struct {
 	mu  sync.Mutex
 	all map[netip.Prefix]*network // guarded by mu

@@ -23,9 +23,9 @@ type Rates struct {
 	aging  bool                // guarded by mu: age is about to be called
 }
 
-// mostRecent is how many clients each of recent and older has at most. If more begin connections within a second, those
-// of the longest time ago are forgotten early, and may have another burst: a flood of forged addresses takes no more
-// memory than this, and keeps nobody out.
+// mostRecent is how many clients each of recent and older has at most. If more begin connections within a second, the
+// clients of the longest time ago are forgotten early, and may have another burst: a flood of forged addresses takes no
+// more memory than this, and keeps nobody out.
 const mostRecent = 1 << 14
 
 // pace is when the next one would be due if a client began connections as evenly as its rate allows: the generic cell
@@ -41,7 +41,7 @@ func (p pace) next(now time.Duration, rate int) (pace, bool) {
 }
 
 // Enter lets a client's connection in if it is within all limits: then the outcome is empty, and placed tells whether
-// it counts for its client until Give. all checks the limits of all clients together. What is refused has taken
+// it counts for its client until Give. all checks the limits of all clients together. A refused connection has taken
 // nothing, so that it keeps nobody else out.
 func (r *Rates) Enter(
 	limits *service.Shares, client netip.Addr, now time.Duration, all func() record.Outcome,

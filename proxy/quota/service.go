@@ -106,7 +106,7 @@ type services struct {
 	largest    Largest[Service]
 }
 
-// namespace is what the Services of one hold together.
+// namespace counts what the Services of a namespace have taken together.
 type namespace struct {
 	share
 	users int // Services

@@ -5,8 +5,8 @@ import (
 	"sync/atomic"
 )
 
-// share is what somebody holds of an Account, and how much that may be: `times` what is left of the share that it is a
-// part of. Of k parts that all want everything, each gets times/(1+k*times).
+// share counts what a namespace, Service or client has taken of an Account, and limits it to `times` what is left of
+// the share that it is a part of. Of k parts that all want everything, each gets times/(1+k*times).
 type share struct {
 	of    *share // nil: a part of everything
 	times float64
@@ -53,7 +53,7 @@ func (s *share) left(r Resource, free float64) float64 {
 	return (s.times*free - float64(s.used[r].Load())) / (s.times + 1)
 }
 
-// ShareError is what the account refuses, since somebody has as much as it may.
+// ShareError is returned when the account refuses something, since somebody has taken as much as it may.
 type ShareError struct {
 	Of   error  // which resource: ErrDescriptors or ErrSessions
 	Who  string // such as "namespace shop"; empty: everything is taken

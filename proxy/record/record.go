@@ -47,10 +47,10 @@ type Record struct {
 	EndpointBlocked   time.Duration // how long bytes of the client waited because the endpoint did not take them
 }
 
-// CarriedBy is what moved the bytes of a connection.
+// CarriedBy says who moved the bytes of a connection: this daemon or the kernel.
 type CarriedBy string
 
-// What carries connections.
+// The values of CarriedBy.
 const (
 	Userspace CarriedBy = "userspace" // the daemon itself
 	Kernel    CarriedBy = "kernel"    // rules of the kernel: it counts what passes

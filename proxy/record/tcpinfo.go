@@ -2,7 +2,7 @@ package record
 
 import "time"
 
-// TCPInfo is what the kernel tells of a TCP socket (TCP_INFO). A system tells what it has: the rest is 0.
+// TCPInfo has the kernel's facts of a TCP socket (TCP_INFO). Facts that a system does not have are 0.
 type TCPInfo struct {
 	Known           bool          // the rest was asked for, and answered
 	RTT             time.Duration // smoothed round-trip time

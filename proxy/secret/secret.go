@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// Hidden is what is shown in place of a secret.
+// Hidden is printed in place of a secret.
 const Hidden = "REDACTED"
 
-// Secret is what the types have in common.
+// Secret is the interface of all types here: a value that prints itself without its secret.
 type Secret interface {
 	fmt.Stringer
 	Reveal() string

@@ -9,8 +9,8 @@ import (
 	"github.com/portald/portald/proxy/succession/handover"
 )
 
-// remains are what daemons have left that died. They are several if one died before it carried all that the one before
-// had left: then both tell of a connection, and the later is right.
+// remains has the connections and sockets that dead daemons have left. There are several daemons if one died before it
+// carried all that the one before had left: then both have notes of a connection, and the later ones are right.
 type remains struct {
 	stores    []*claimed // the latest first
 	instances []string   // of the daemons
@@ -19,7 +19,7 @@ type remains struct {
 	conns     []*remnant
 }
 
-// claimed is what one of them has left.
+// claimed is the part of one of them.
 type claimed struct {
 	*handover.Remains
 	memory *epoll.Memory   // nil: it cannot be read
@@ -142,7 +142,7 @@ func (r *remains) giveAwayTaken(ids map[uint64]bool) {
 	}
 }
 
-// settled is what the keeper need not hold any more of each store once these connections are settled.
+// settled returns what the keeper need not keep any more of each store once these connections are settled.
 func (r *remains) settled(some []*remnant) []handover.Dropped {
 	gone := make([]handover.Dropped, len(r.stores))
 	for _, c := range some {

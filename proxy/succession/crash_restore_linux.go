@@ -19,7 +19,8 @@ type recovery struct {
 	feed keeperFeed
 }
 
-// begin begins where there is no predecessor to take over from: with what a keeper holds of one that has died, or anew.
+// begin begins where there is no predecessor to take over from: with the connections that a keeper has of one that has
+// died, or with none.
 func (d recovery) begin(ctx context.Context) {
 	d.State.other.Store(false)
 	began := time.Now()
@@ -52,7 +53,7 @@ func (d recovery) begin(ctx context.Context) {
 // remainsTime is how long connections wait for the first sync after a crash.
 const remainsTime = 3 * time.Second
 
-// claim returns what the keeper holds of daemons that have died, nil if that is nothing, or cannot be claimed. Dead is
+// claim returns what the keeper keeps of daemons that have died, nil if that is nothing, or cannot be claimed. Dead is
 // the Instance of one that is known to have died, or empty.
 func (d recovery) claim(dead string) (*remains, error) {
 	if d.Keeper == nil || d.Keeper.initial == nil {
@@ -127,7 +128,7 @@ func (d recovery) restore(left *remains, taken map[uint64]bool) (counts restored
 		err = d.Keeper.initial.AllSettled()
 	}
 	for _, s := range left.sockets {
-		d.Keeper.SocketChanged(s.Name, s.Address) // it is to hold those that are open here alone
+		d.Keeper.SocketChanged(s.Name, s.Address) // it is to keep only those that are open here
 	}
 	if err != nil {
 		d.Log.WithError(err).Warn("The keeper does not hold this portald's connections yet: until it does, a " +

@@ -18,7 +18,8 @@ import (
 	"github.com/portald/portald/proxy/userspace"
 )
 
-// Inherited is what a predecessor has passed on, until the parts of this daemon take it. Safe for concurrent use.
+// Inherited keeps the sockets and state that a predecessor has passed on, until the parts of this daemon take them.
+// Safe for concurrent use.
 type Inherited struct {
 	mu      sync.Mutex
 	order   []*inheritedSocket                    // guarded by mu, as what follows: sockets of fronts; nil for others
@@ -137,7 +138,7 @@ func (i *Inherited) taken() (all []bool) {
 	return all
 }
 
-// settle is called once the take-over is complete. What nobody has taken is closed.
+// settle is called once the take-over is complete. Sockets that nobody has taken are closed.
 func (i *Inherited) settle() {
 	i.mu.Lock()
 	defer i.mu.Unlock()

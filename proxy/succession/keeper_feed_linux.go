@@ -158,7 +158,7 @@ func (d keeperFeed) flush(keeper *handover.Keeping) error {
 	return err
 }
 
-// keepSockets gives the keeper those of these sockets that are open, and takes back the others.
+// keepSockets gives the keeper the open ones of these sockets, and takes back the others.
 func (d keeperFeed) keepSockets(keeper *handover.Keeping, changed []handover.Socket) error {
 	for some := range slices.Chunk(changed, pairsAtOnce) {
 		var open, closed []handover.Socket

@@ -24,7 +24,7 @@ type Keeper struct {
 	memory   *epoll.Memory
 	initial  *handover.Keeping // the connection made at the start; nil: it is lost
 	gave     bool              // it has the memory, and all that has been kept
-	carries  []string          // whose connections go on here that a keeper held: see handover.Hello
+	carries  []string          // daemons whose connections go on here after a claim: see handover.Hello
 	pipes    keptPipes
 	due      chan struct{} // holds one while there is something to tell
 	full     int           // attempts in a row that found no room at the keeper
@@ -90,8 +90,8 @@ const (
 	tellPause   = 10 * time.Millisecond
 )
 
-// Bye tells a keeper that was never used, once nothing runs any more, that this daemon ends in order. What was claimed
-// and is not settled it may give to the next one.
+// Bye tells a keeper that was never used, once nothing runs any more, that this daemon ends in order. The keeper may
+// give claimed connections that are not settled to the next one.
 func (k *Keeper) Bye() {
 	if k != nil && k.initial != nil {
 		_ = k.initial.Bye() // or it is gone
@@ -107,7 +107,7 @@ func (k *Keeper) lose() {
 	k.end()
 }
 
-// end is called when the keeper is lost: it may live, and hold what is outdated from now on.
+// end is called when the keeper is lost: it may live, and keep what is outdated from now on.
 func (k *Keeper) end() {
 	k.gave = false
 	k.memory.GiveAll()
@@ -126,7 +126,7 @@ func (k *Keeper) giveMemory() error {
 
 var errNoKeeper = errors.New("there is no keeper")
 
-// restoredAtOnce is how many connections of a daemon that died are given to the keeper at a time: it holds them twice
+// restoredAtOnce is how many connections of a daemon that died are given to the keeper at a time: it keeps them twice
 // for a moment, and what they have in pipes.
 func (k *Keeper) restoredAtOnce() int {
 	const most, files = 64, 6

@@ -10,11 +10,11 @@ import (
 	"github.com/portald/portald/proxy/succession/handover"
 )
 
-// pendingUpdates are what the keeper does not know yet.
+// pendingUpdates has the changes that the keeper does not know yet.
 type pendingUpdates struct {
 	sockets map[handover.Socket]bool // that were opened or closed
 	pipes   map[uint32][2]int        // duplicates of those that were opened
-	gone    handover.Dropped         // connections and pipes that it need not hold any more
+	gone    handover.Dropped         // connections and pipes that it need not keep any more
 }
 
 func newPendingUpdates() pendingUpdates {
@@ -90,7 +90,7 @@ func (k *Keeper) take() pendingUpdates {
 	return n
 }
 
-// drop tells the keeper what it need not hold any more.
+// drop tells the keeper what it need not keep any more.
 func (k *Keeper) drop(keeper *handover.Keeping, gone handover.Dropped) error {
 	err := keeper.Drop(gone)
 	k.memory.GiveSlots(gone.Slots)

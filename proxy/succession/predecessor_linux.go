@@ -205,8 +205,8 @@ func (d predecessor) giveTo(ctx context.Context, s *handover.Successor) (left in
 	return d.giveConnections(ctx, s, at, frozen, accepts)
 }
 
-// giveLeft hands over what a daemon that drains has left. It changes no rules any more, and listens for connections
-// alone that are on their way: the successor listens anew.
+// giveLeft hands over what a daemon that drains has left. It changes no rules any more, and listens only for
+// connections that are on their way: the successor opens its own listeners.
 func (d predecessor) giveLeft(ctx context.Context, s *handover.Successor) (left int64, err error) {
 	if _, err := d.giveOthers(s); err != nil {
 		return 0, err
@@ -256,7 +256,8 @@ func (d predecessor) giveSockets(s *handover.Successor) (fronts []userspace.Sock
 	var files []int
 	fronts = d.Listeners.Fronts().Sockets()
 	for _, at := range fronts {
-		// What a successor accepts may not be reset by its close, whatever this daemon has set: it is set again by Resume.
+		// Connections that a successor accepts may not be reset by its close, whatever this daemon has set: Resume sets
+		// it again.
 		_ = unix.SetsockoptLinger(at.File, unix.SOL_SOCKET, unix.SO_LINGER, &unix.Linger{}) // it is open
 		sockets = append(sockets, handover.Socket{Kind: handover.Front, Name: at.Name, Address: at.At})
 		files = append(files, at.File)

@@ -24,7 +24,7 @@ type serverSocket struct {
 	address string
 }
 
-// NewServerSockets returns those of a daemon; it takes over what its predecessor had.
+// NewServerSockets returns the sockets of the daemon's servers; it takes over the predecessor's.
 func NewServerSockets(from *State) *ServerSockets {
 	return &ServerSockets{from: from, open: map[string]*serverSocket{}}
 }

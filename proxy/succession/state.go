@@ -9,7 +9,7 @@ import (
 	"github.com/portald/portald/proxy/succession/handover"
 )
 
-// State is who serves the node: a predecessor, this daemon, or a successor. Safe for concurrent use.
+// State says who serves the node: a predecessor, this daemon, or a successor. Safe for concurrent use.
 type State struct {
 	Inherited *Inherited
 
@@ -138,7 +138,7 @@ func (s *State) nodeLock() *os.File {
 	return s.lock
 }
 
-// serve is called once this daemon alone serves the node. What nobody has taken is closed.
+// serve is called once this daemon alone serves the node. Sockets that nobody has taken are closed.
 func (s *State) serve() {
 	s.Inherited.settle()
 	s.stored.Store(false)

@@ -35,7 +35,7 @@ type Options struct {
 	Reaches func(ctx context.Context, at netip.AddrPort) error
 	// Failed tells that a Writer could not serve a portal with Direct, and with nil that it does by now.
 	Failed func(portal.Portal, error)
-	// Inherit is what a service port had before, such as with a predecessor. Default: nothing.
+	// Inherit returns the sockets and bindings that a service port had with a predecessor. Default: none.
 	Inherit func(service.PortName, inet.Family) Inherited
 }
 

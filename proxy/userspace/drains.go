@@ -15,12 +15,12 @@ type drains struct {
 	log       logrus.FieldLogger
 }
 
-// renew ends those of endpoints whose pods are gone.
+// renew ends the drains of endpoints whose pods are gone.
 func (d drains) renew(p *service.Port) {
 	d.ended(p.Name, d.endpoints.Renew(p.Name, p.Endpoints), "its pod is gone")
 }
 
-// end ends those of a service port that is no longer carried here.
+// end ends the drains of a service port that is no longer carried here.
 func (d drains) end(left service.Change) {
 	why := "its Service is gone"
 	if left.Port != nil {

@@ -30,7 +30,7 @@ type Turn struct {
 	State  balance.Saved
 }
 
-// Sockets returns those of all fronts. Nothing else may be called meanwhile that opens or closes any.
+// Sockets returns the sockets of all fronts. Nothing that opens or closes one may be called meanwhile.
 func (all *Fronts) Sockets() (out []Socket) {
 	for key, f := range all.clone() {
 		for at, file := range f.Files() {

@@ -16,7 +16,7 @@ type targets struct {
 }
 
 // redirect tells whether portals of an availability do. A front has clients without an endpoint too where they wait for
-// one. Without proxy ports it has those of TCP in any case, and resets them: the firewall of Windows would let them
+// one. Without proxy ports it has TCP clients in any case, and resets them: the firewall of Windows would let them
 // wait, and servers of the node that listen at all addresses would answer. No front has a protocol that this mode does
 // not carry.
 func (t targets) redirect(a service.Availability) bool {
@@ -29,8 +29,8 @@ func (t targets) redirect(a service.Availability) bool {
 	return a >= service.AvailableInside
 }
 
-// availability returns that of the frontends of a kind for a front. Where clients wait for an endpoint, those inside
-// the cluster have one in view. Those from outside to an external frontend with a Local policy have not: they are
+// availability says which clients of a kind of frontend have endpoints. Where clients wait for an endpoint, clients
+// inside the cluster may expect one. Clients from outside to an external frontend with a Local policy may not: they are
 // dropped as long as this node has none, so that they try another node.
 func (t targets) availability(usable service.UsableEndpoints, k service.Kind) service.Availability {
 	a := t.port.Availability(usable, k)
@@ -44,7 +44,7 @@ func (t targets) availability(usable service.UsableEndpoints, k service.Kind) se
 	return a
 }
 
-// portals returns those of one family. Those of a front redirect as said; nil: there is none.
+// portals returns the portals of one family. The portals of a front redirect to its listener; nil: there is no front.
 func (t targets) portals(
 	family inet.Family, usable service.UsableEndpoints, to *portal.Redirect,
 ) (out []portal.Portal) {
@@ -55,7 +55,7 @@ func (t targets) portals(
 	return out
 }
 
-// target returns that of portals of this availability. Without a front, clients are refused.
+// target returns the target of portals of this availability. Without a front, clients are refused.
 func (t targets) target(a service.Availability, to *portal.Redirect) portal.Target {
 	switch {
 	case a == service.UnavailableHere:

@@ -1,6 +1,6 @@
 package waitqueue
 
-// ofAll and ofOwn are the links of a place in the list of the queue, and in that of its client.
+// ofAll and ofOwn are the links of a place in the queue's list, and in its client's.
 func ofAll(p *Place) *links { return &p.all }
 func ofOwn(p *Place) *links { return &p.own }
 

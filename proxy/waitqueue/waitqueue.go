@@ -23,7 +23,7 @@ type Client struct {
 	index          int // in Queue.clients
 }
 
-// Place is that of one that waits.
+// Place is the position of a connection or session that waits.
 type Place struct {
 	Of     Waiter
 	Client *Client
@@ -31,14 +31,14 @@ type Place struct {
 	Since  time.Duration // since when it waits
 
 	// Guarded by the queue's mu.
-	all, own    links // in the queue, and among those of its client
+	all, own    links // in the queue, and among the places of its client
 	queued, due bool
 }
 
-// links are those of a place in a list, in the order of Since.
+// links connect a place with its neighbours in a list, which is in the order of Since.
 type links struct{ prev, next *Place }
 
-// Queue is that of a Service. Safe for concurrent use. The zero Queue is empty.
+// Queue has the places of a Service. Safe for concurrent use. The zero Queue is empty.
 type Queue struct {
 	mu          sync.Mutex
 	first, last *Place // guarded by mu, as what follows

@@ -9,7 +9,7 @@ import (
 )
 
 // repeated are the keys that are there twice in their mapping, of a document of which strict parsing said so: it also
-// counts a key that replaces one from a merge key, which is what merge keys are for.
+// counts a key that replaces one from a merge key, as merge keys are meant to be used.
 func (d Document) repeated(strict error) (out []string) {
 	var doc yaml.Node
 	if yaml.Unmarshal(d.Text, &doc) == nil {

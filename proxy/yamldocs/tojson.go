@@ -67,10 +67,10 @@ func control(text []byte) int {
 	})
 }
 
-// lineNumber finds the line in a message of the YAML library, which counts from 0 in those of its parser.
+// lineNumber finds the line in a message of the YAML library, which counts from 0 in messages of its parser.
 var lineNumber = regexp.MustCompile(`line (\d+)(: did not find expected)?`)
 
-// inFile changes line numbers in a message about a document to those of the file, and joins its lines.
+// inFile changes line numbers in a message about a document to line numbers of the file, and joins its lines.
 func (d Document) inFile(message string) string {
 	message = strings.Join(strings.Fields(message), " ")
 	return lineNumber.ReplaceAllStringFunc(message, func(found string) string {

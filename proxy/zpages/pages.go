@@ -16,7 +16,7 @@ import (
 	"github.com/portald/portald/proxy/metrics"
 )
 
-// Pages are what the metrics server shows beside the metrics.
+// Pages says what the metrics server shows beside the metrics.
 type Pages struct {
 	Mode         string                // at /proxyMode
 	Config       func() map[string]any // at /configz as JSON: configurations by API group; nil = not found

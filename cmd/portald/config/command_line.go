@@ -30,7 +30,7 @@ func ShownLine(line []string) []string {
 	return out
 }
 
-// CommandLine is that of this process, without its secrets.
+// CommandLine returns the command line of this process, without its secrets.
 func CommandLine() []string { return ShownLine(os.Args) }
 
 func isSecret(flag *pflag.Flag) bool {

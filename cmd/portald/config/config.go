@@ -83,7 +83,7 @@ type Settings struct {
 	OnExit   OnExit
 }
 
-// OnExit is what the end of the daemon leaves on the host: a value of the setting.
+// OnExit says what the daemon leaves on the host when it exits: a value of the setting.
 type OnExit string
 
 // The values of onExit. The last is for those who try portald in a terminal: Ctrl-C leaves nothing, and where a script
@@ -108,7 +108,7 @@ type API struct {
 	Burst                           int
 }
 
-// NodePortAddresses are the addresses of the node on which NodePorts are served: all, or those of the other fields.
+// NodePortAddresses are the addresses of the node on which NodePorts are served: all, or as the other fields say.
 type NodePortAddresses struct {
 	All       bool
 	Primary   bool // those in the Node object
@@ -124,7 +124,7 @@ type DetectLocal struct {
 	Interface string         // ByBridgeInterface: its name; ByInterfacePrefix: the prefix
 }
 
-// DetectLocalMode is how pods are detected. The values are those of detectLocalMode.
+// DetectLocalMode says how local pods are detected: a value of kube-proxy's detectLocalMode.
 type DetectLocalMode string
 
 // The modes. For ByNodeCIDR the Node object has the CIDRs.

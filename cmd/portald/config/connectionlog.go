@@ -29,7 +29,7 @@ type ConnectionLogConfiguration struct {
 	Path string `json:"path,omitempty"`
 	// format is text, json, logfmt or columns.
 	Format string `json:"format,omitempty"`
-	// events are those of a connection that are logged: start, attempt, periodic, end.
+	// events of a connection to log: start, attempt, periodic, end.
 	Events []string `json:"events,omitempty"`
 	// period is the time between two records of a connection that is open for long, with the event periodic.
 	Period *metav1.Duration `json:"period,omitempty"`
@@ -45,8 +45,8 @@ type ConnectionLogConfiguration struct {
 	OTLP OTLPConfiguration `json:"otlp,omitzero"`
 }
 
-// OTLPConfiguration is an OpenTelemetry collector. What it leaves out is as the environment variables
-// OTEL_EXPORTER_OTLP_* say.
+// OTLPConfiguration is an OpenTelemetry collector. For fields that are left out, the environment variables
+// OTEL_EXPORTER_OTLP_* apply.
 type OTLPConfiguration struct {
 	// endpoint is the URL of the collector for OTLP over HTTP, such as https://collector:4318.
 	Endpoint secret.URL `json:"endpoint,omitzero"`
@@ -77,7 +77,7 @@ func (c *ConnectionLogConfiguration) setDefaults() {
 	fillOptional(&c.MaxFiles, defaultFiles)
 }
 
-// connectionLog is that of checked documents.
+// connectionLog returns the connection log of checked documents.
 func (c *ConnectionLogConfiguration) connectionLog() ConnectionLog {
 	return ConnectionLog{
 		Path: c.Path, Format: c.Format,
@@ -88,7 +88,7 @@ func (c *ConnectionLogConfiguration) connectionLog() ConnectionLog {
 	}
 }
 
-// events are those of checked documents.
+// events returns the events of checked documents.
 func (c *ConnectionLogConfiguration) events() connlog.EventSettings {
 	s := connlog.EventSettings{Period: c.Period.Duration}
 	for _, e := range c.Events {

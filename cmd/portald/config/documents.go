@@ -61,7 +61,7 @@ const windows = "windows"
 // isService tells whether the daemon is a service of Windows.
 func (d *documents) isService() bool { return d.system == windows && d.kubeProxy.WindowsRunAsService }
 
-// values are the values of a field: those of a list, none if it is not set or not in the document's type.
+// values are the values of a field: the items of a list, none if it is not set or not in the document's type.
 func values(field reflect.Value) []any {
 	switch {
 	case !field.IsValid() || field.Kind() == reflect.Pointer && field.IsNil():

@@ -113,7 +113,7 @@ func (r *fieldReader) fail(at string, value any, into reflect.Value, advice stri
 	delete(r.written, at)
 }
 
-// wanted is what to write for a type in the place of a value.
+// wanted names the kind of value that a field of a type takes, for messages.
 func wanted(t reflect.Type, value any) string {
 	if t.Implements(reflect.TypeFor[secret.Secret]()) {
 		return "a text; put it into quotes"

@@ -101,7 +101,7 @@ func (f *Flags) Values() map[string]string {
 	return out
 }
 
-// HostSections are the flags for cleanup: those of the host, and the one that selects the names of chains.
+// HostSections are the flags for cleanup: all that concern the host, and the one that selects the names of chains.
 func (f *Flags) HostSections() []Section {
 	whose := newSection("Which portald", func(set *pflag.FlagSet) { set.AddFlag(f.lookup("service-proxy-name")) })
 	host := slices.DeleteFunc(slices.Clone(f.sections), func(s Section) bool {

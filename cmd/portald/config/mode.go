@@ -56,7 +56,7 @@ func groupOf(mode string) string {
 	return modeIPTables
 }
 
-// knownMode refuses unknown modes, and those of HNS.
+// knownMode refuses unknown modes, and the modes of HNS.
 func knownMode(v any) string {
 	switch text(v) {
 	case "", modeUserspace, modeIPTables, modeNFTables, modeIPVS:
@@ -68,7 +68,7 @@ func knownMode(v any) string {
 	return "must be userspace, iptables, nftables or ipvs, or be omitted"
 }
 
-// masquerade is that of the group of the writer; IPVS uses the group iptables.
+// masquerade returns the masquerade settings of the writer's group of fields; IPVS uses the group iptables.
 func (d *documents) masquerade() portal.Masquerade {
 	bit, all := d.kubeProxy.IPTables.MasqueradeBit, d.kubeProxy.IPTables.MasqueradeAll
 	if d.masquerades() == modeNFTables {

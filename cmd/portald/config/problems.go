@@ -36,7 +36,7 @@ func (p *problems) origin(s setting) string {
 	return s.path
 }
 
-// origins are those of two fields, for one message: the second omits what both have in common.
+// origins names where two fields were set, for one message: the second omits what both have in common.
 func (p *problems) origins(path, other string) (string, string) {
 	a, b := settingOf(path), settingOf(other)
 	first, second := p.origin(a), p.origin(b)

@@ -83,7 +83,7 @@ func (d *documents) logFormat() string {
 	return d.kubeProxy.Logging.Format
 }
 
-// syncPeriods are those of the group of the mode.
+// syncPeriods returns the sync periods of the mode's group of fields.
 func (d *documents) syncPeriods() (sync, least metav1.Duration) {
 	switch k := &d.kubeProxy; d.periods() {
 	case modeIPVS:

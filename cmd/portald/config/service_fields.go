@@ -10,7 +10,7 @@ import (
 	"github.com/portald/portald/portal/service"
 )
 
-// policy is what the fields of checked documents set.
+// policy returns the settings of Services in checked documents.
 func (p *PortaldConfiguration) policy() service.Policy {
 	var port service.Port
 	for _, s := range service.Settings() {

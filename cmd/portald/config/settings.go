@@ -10,7 +10,7 @@ func topics() []topic {
 // hostTopics are the titles of the groups that cleanup needs too.
 func hostTopics() []string { return []string{titleHost, titleLog} }
 
-// settings are those of all topics.
+// settings returns the settings of all topics.
 func settings() []setting {
 	var out []setting
 	for _, t := range topics() {

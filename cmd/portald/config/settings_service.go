@@ -12,7 +12,7 @@ func serviceSettings() (out []setting) {
 	return out
 }
 
-// ruleOf is what the daemon's value of a setting must be, or each of a list.
+// ruleOf returns the rule for the daemon's value of a setting, or for each of a list.
 func ruleOf(value service.Value) rule {
 	switch v := value.(type) {
 	case service.Times:

@@ -1,7 +1,7 @@
 package config
 
-// unusedSettings are those of kube-proxy that have no effect in portald: they are accepted, so that its configuration
-// can be used unchanged, and checked as far as kube-proxy checks them.
+// unusedSettings returns the settings of kube-proxy that have no effect in portald: they are accepted, so that its
+// configuration can be used unchanged, and checked as far as kube-proxy checks them.
 func unusedSettings() []setting {
 	const (
 		noGates   = "portald has no feature gates"

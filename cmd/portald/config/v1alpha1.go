@@ -8,8 +8,8 @@ import (
 	"github.com/portald/portald/proxy/secret"
 )
 
-// PortaldConfiguration is what kube-proxy never had: the second document of a configuration file, apiVersion
-// portald.io/v1alpha1. A field that is left out has the default that docs/configuration.md names.
+// PortaldConfiguration has the settings that kube-proxy does not have: the second document of a configuration file,
+// apiVersion portald.io/v1alpha1. A field that is left out has the default that docs/configuration.md names.
 type PortaldConfiguration struct {
 	metav1.TypeMeta `json:",inline"`
 
@@ -57,37 +57,37 @@ type PortaldConfiguration struct {
 	// udpMaxSessionsTotal is how many UDP sessions all service ports together may have at a time; one of the Service that
 	// has the most makes room. 0: half the ports of net.ipv4.ip_local_port_range.
 	UDPMaxSessionsTotal int32 `json:"udpMaxSessionsTotal,omitempty"`
-	// engine is what moves the bytes of connections: auto, epoll or goroutine.
+	// engine names the engine that moves the bytes of connections: auto, epoll or goroutine.
 	Engine string `json:"engine,omitempty"`
 	// drainTimeout is the time that open connections have to end by themselves at the end of the daemon; 0: none.
 	DrainTimeout *metav1.Duration `json:"drainTimeout,omitempty"`
-	// onExit is what the end of the daemon leaves on the host: kernel (rules by which the kernel carries Services until
-	// the next start), remove (nothing), or remove-on-interrupt (nothing after SIGINT, else as kernel). Left out: kernel,
-	// but remove-on-interrupt with manifests in mode userspace.
+	// onExit says what the daemon leaves on the host when it exits: kernel (rules by which the kernel carries Services
+	// until the next start), remove (nothing), or remove-on-interrupt (nothing after SIGINT, else as kernel). Left out:
+	// kernel, but remove-on-interrupt with manifests in mode userspace.
 	OnExit string `json:"onExit,omitempty"`
 
-	// externalIPCIDRs are what spec.externalIPs may claim addresses of. Empty: external IPs are off.
+	// externalIPCIDRs are the ranges of addresses that spec.externalIPs may claim. Empty: external IPs are off.
 	ExternalIPCIDRs []string `json:"externalIPCIDRs,omitempty"`
 	// nodeIPs are addresses of this node, one for each family, that portals lead to. A family without one: to the
 	// address of the interface that a connection came in by.
 	NodeIPs []string `json:"nodeIPs,omitempty"`
 	// proxyPortRange is the local ports for the listeners: "first-last", "first+more" or a single port.
 	ProxyPortRange string `json:"proxyPortRange,omitempty"`
-	// writer is what programs the rules that lead to listeners and endpoints: iptables, nftables or ipvs. Left out: as
-	// mode says, with userspace iptables.
+	// writer names the facility of the host that gets the rules that lead to listeners and endpoints: iptables,
+	// nftables or ipvs. Left out: as mode says, with userspace iptables.
 	Writer string `json:"writer,omitempty"`
 	// interfaceName is the interface that the writer netsh adds the addresses of Services to.
 	InterfaceName string `json:"interfaceName,omitempty"`
 	// ipvs is for that writer.
 	IPVS IPVSConfiguration `json:"ipvs,omitzero"`
-	// serviceCIDRs are the addresses that the cluster gives Services. With the writer nftables, nobody answers at those
-	// of them that no Service has. Empty: those of the ServiceCIDR objects.
+	// serviceCIDRs are the addresses that the cluster gives Services. With the writer nftables, clients of an address
+	// in them that no Service has are refused. Empty: as the ServiceCIDR objects say.
 	ServiceCIDRs []string `json:"serviceCIDRs,omitempty"`
 	// iptablesVariant is nft or legacy. Empty: the one that this host uses, which is found at start.
 	IPTablesVariant string `json:"iptablesVariant,omitempty"`
 }
 
-// IPVSConfiguration is what there is to say of IPVS beside the KubeProxyConfiguration.
+// IPVSConfiguration has settings of IPVS that the KubeProxyConfiguration does not have.
 type IPVSConfiguration struct {
 	// fallback is the writer to take where the kernel has no IPVS: iptables. Empty: the daemon ends, and says what is
 	// missing.

@@ -34,7 +34,7 @@ func (d *draft) check() {
 	slices.SortStableFunc(d.errs, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
 }
 
-// unchecked tells whether any value of a setting is taken: kube-proxy does not look at those of another mode.
+// unchecked tells whether any value of a setting is taken: kube-proxy does not check settings of another mode.
 func (d *draft) unchecked(s setting) bool {
 	if s.doc != kubeProxy {
 		return false

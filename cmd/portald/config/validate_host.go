@@ -43,7 +43,7 @@ func (d *draft) checkMasquerade() {
 		defaultMasqueradeBit))
 }
 
-// checkSystem refuses what the system of the daemon cannot do. What is only rendered may be for any system.
+// checkSystem refuses what the system of the daemon cannot do. Rules that are only rendered may be for any system.
 func (d *draft) checkSystem() {
 	if d.anySystem {
 		return

@@ -23,7 +23,7 @@ func (d *draft) warnOfNoEffect() {
 	}
 }
 
-// fieldsWithoutEffect are those of a document in the file that differ from the default and have no effect.
+// fieldsWithoutEffect returns the fields of a document in the file that differ from the default and have no effect.
 func (d *draft) fieldsWithoutEffect(which doc) (out []string) {
 	if !d.file.has(which) {
 		return nil

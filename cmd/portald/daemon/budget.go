@@ -21,7 +21,7 @@ const reserved = 256
 // health-check ports of Services hold at most.
 const serverConnections = 3*httpserver.MaxConnections + health.MaxCheckConnections
 
-// budgetOf divides what the process may open: the data path has all descriptors but the reserved ones and those of the
+// budgetOf divides what the process may open: the data path has all descriptors but the reserved ones and those for the
 // admin servers' connections, and at least half. Of ports and pipes, which others on the host use too, it takes a part.
 func budgetOf(cfg *config.Config, limit uint64, k *succession.Keeper, log logrus.FieldLogger) quota.Budget {
 	b := quota.Budget{
@@ -47,7 +47,7 @@ func budgetOf(cfg *config.Config, limit uint64, k *succession.Keeper, log logrus
 type listenFunc = func(ctx context.Context, network, address string) (net.Listener, error)
 
 // listenWithin returns a listen function that takes each descriptor from the account, for servers whose number grows
-// with that of Services.
+// with the number of Services.
 func listenWithin(account *quota.Account, listen listenFunc) listenFunc {
 	return func(ctx context.Context, network, address string) (net.Listener, error) {
 		if err := account.Open(1); err != nil {

@@ -21,7 +21,7 @@ import (
 	"github.com/portald/portald/proxy/succession/handover"
 )
 
-// daemon is what runs, and what a change of its settings or a signal reaches.
+// daemon has the parts that run, for changes of settings and signals.
 type daemon struct {
 	log        *logrus.Logger
 	telemetry  *telemetry
@@ -37,7 +37,7 @@ type daemon struct {
 	end        context.CancelCauseFunc
 }
 
-// Life is what the daemon and the service that it runs as tell each other. The zero Life is that of no service.
+// Life connects the daemon with the service manager that runs it. The zero Life is for a daemon without one.
 type Life struct {
 	Started func()          // called once all parts have started
 	Cut     <-chan struct{} // closed when the drain has to end, as by a second signal

@@ -17,8 +17,8 @@ import (
 	"github.com/portald/portald/proxy/metrics"
 )
 
-// disturbances are what others did to the host's rules: told of in the log, events, metrics and health, and remembered
-// for who asks. Safe for concurrent use.
+// disturbances reports changes of the host's rules by others to the log, events, metrics and health, and remembers them
+// for the admin API. Safe for concurrent use.
 type disturbances struct {
 	log     logrus.FieldLogger
 	events  *watch.Recorder
@@ -30,7 +30,7 @@ type disturbances struct {
 	seen adminsocket.Disturbances
 }
 
-// newDisturbances returns those of a writer.
+// newDisturbances returns the disturbances of a writer's rules.
 func newDisturbances(
 	writer portal.Writer, events *watch.Recorder, metrics *metrics.Metrics, health *health.Health, log logrus.FieldLogger,
 ) *disturbances {
@@ -90,7 +90,7 @@ func (d *disturbances) repaired() {
 	d.health.Repaired()
 }
 
-// report is for who asks.
+// report returns them for the admin API.
 func (d *disturbances) report() adminsocket.Disturbances {
 	who := d.culprits()
 	d.mu.Lock()

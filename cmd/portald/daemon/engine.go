@@ -8,7 +8,8 @@ import (
 	"github.com/portald/portald/proxy/succession"
 )
 
-// openEngine returns what opens the engine of that name. What the epoll engine carries is kept by k unless that is nil.
+// openEngine returns a function that opens the engine of that name. Unless k is nil, the epoll engine gives it its
+// connections to keep.
 func openEngine(name string, k *succession.Keeper, log logrus.FieldLogger) func(*splice.Core) (splice.Engine, error) {
 	if name == config.EngineGoroutine || name == config.EngineAuto && !hasEpoll {
 		return openGoroutine()

@@ -14,7 +14,7 @@ const (
 )
 
 // invalidDrops count the packets that rules of iptables drop, since conntrack finds them invalid. A rule that is
-// written anew counts from 0: what it had met since it was read last is not counted.
+// written again counts from 0: its drops since the last read are lost.
 type invalidDrops struct {
 	read func(context.Context) (packets uint64, drops bool, err error) // of the rules as they are
 	log  logrus.FieldLogger

@@ -66,7 +66,7 @@ func (r *reconciler) handOver(ctx context.Context) (moved int, err error) {
 }
 
 // carriedAlike tells whether clients and endpoints of a service port understand each other without the daemon between.
-// Those of a protocol that it does not carry are refused as before.
+// Clients of a protocol that it does not carry are refused as before.
 func (r *reconciler) carriedAlike(p *service.Port) bool {
 	policy := p.Policy.Or(r.settings.Load().Policy)
 	header := policy.ClientAddress == service.AddressProxyV2 && p.Name.Protocol == inet.TCP

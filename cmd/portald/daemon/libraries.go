@@ -8,7 +8,7 @@ import (
 )
 
 // quietLibraries redirects what libraries say by Go's standard logger to log, at level debug: lines of another form
-// would be among those of the log. It affects the whole process.
+// would be in the log. It affects the whole process.
 func quietLibraries(log logrus.FieldLogger) {
 	stdlog.SetFlags(0)
 	stdlog.SetOutput(libraryLines{log})

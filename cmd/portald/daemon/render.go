@@ -24,7 +24,7 @@ import (
 	"github.com/portald/portald/proxy/userspace"
 )
 
-// Render writes the rules that a daemon of this configuration would write for its manifests, or only those of one
+// Render writes the rules that a daemon of this configuration would write for its manifests, or only the rules of one
 // Service (NAMESPACE/NAME) unless that is empty. It touches no host.
 func Render(ctx context.Context, cfg *config.Config, log *logrus.Logger, only string, out io.Writer) error {
 	if len(cfg.Manifests) == 0 {
@@ -122,11 +122,11 @@ func (d *desired) keep(name string) {
 	maps.DeleteFunc(d.open, func(p portal.ProxyPort, _ bool) bool { return !used[p] })
 }
 
-// cluster is what manifests describe: service ports, the node if they have it, and ranges of ClusterIPs.
+// cluster has the contents of manifests: service ports, the node if they have it, and ranges of ClusterIPs.
 type cluster struct {
 	ports        []*service.Port
 	node         translate.Node
-	serviceCIDRs []netip.Prefix // if the writer's are those of the cluster
+	serviceCIDRs []netip.Prefix // if the writer takes the cluster's
 }
 
 // readManifests reads all manifests once, all that is in them or nothing.

@@ -20,7 +20,7 @@ import (
 	"github.com/portald/portald/proxy/zpages"
 )
 
-// probes are what probes and load balancers learn of the daemon. It is kept up to date whether or not it is served.
+// probes has the daemon's health, for probes and load balancers. It is kept up to date whether or not it is served.
 type probes struct {
 	health   *health.Health
 	services *health.ServiceHealth // served at the health check ports of Services

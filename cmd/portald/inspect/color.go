@@ -10,7 +10,7 @@ import (
 // paint is the colour of a cell, as a number of SGR; zero is plain.
 type paint uint8
 
-// The colours: what is well, what wants a look, what is wrong, what is beside the point.
+// The colours: what is well, what needs attention, what is wrong, what is beside the point.
 const (
 	plain  paint = 0
 	red    paint = 31

@@ -82,7 +82,7 @@ type sheet struct {
 	marks map[explain.Status]string
 }
 
-// newSheet returns that of an output: colours for terminals alone, and marks of the locale's characters.
+// newSheet returns the sheet for an output: colours for terminals alone, and marks of the locale's characters.
 func newSheet(out io.Writer) sheet {
 	s := sheet{colored(out), map[explain.Status]string{
 		explain.Fact: " ", explain.Good: "✓", explain.Doubt: "!", explain.Wrong: "✗",

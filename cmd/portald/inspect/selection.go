@@ -106,7 +106,7 @@ func (s *scope) query() adminsocket.ServiceQuery {
 	return adminsocket.ServiceQuery{Namespaces: s.namespaces(), Services: s.services}
 }
 
-// empty is what to say if there is nothing, with filtered of those that flags chose.
+// empty says that there is nothing; filtered: among the rows that flags chose.
 func (s *scope) empty(what string, filtered bool) string {
 	end := "."
 	if filtered {

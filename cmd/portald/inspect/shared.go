@@ -9,7 +9,7 @@ import (
 	"github.com/portald/portald/proxy/connlog"
 )
 
-// What follows is for portald top, which has a package of its own.
+// The following is for portald top, which has a package of its own.
 
 // ReadOnly puts a command into the group of commands that change nothing.
 func ReadOnly(cmd *cobra.Command) *cobra.Command { return group(GroupReadOnly, cmd)[0] }

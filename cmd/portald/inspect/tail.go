@@ -14,7 +14,7 @@ import (
 	"github.com/portald/portald/proxy/connlog"
 )
 
-// tail is what `portald tail` was asked for.
+// tail has the arguments of `portald tail`.
 type tail struct {
 	filter connlog.Filter
 	not    bool // reverse the next filter
@@ -98,7 +98,7 @@ func (t *tail) complete(cmd *cobra.Command) error {
 	return nil
 }
 
-// empty is what to say if there is no record.
+// empty says that there is no record.
 func (t *tail) empty() string {
 	if t.filter.Empty() {
 		return "No records."

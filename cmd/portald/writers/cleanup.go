@@ -31,7 +31,7 @@ func Cleanup(ctx context.Context, cfg *config.Config, log *logrus.Logger) error 
 	return errors.Join(append(errs, NamesOf(cfg).RemoveDivert())...)
 }
 
-// CleanupOthers removes rules that runs in other modes left, and in a kernel mode those of kube-proxy in another mode
+// CleanupOthers removes rules that runs in other modes left, and in a kernel mode kube-proxy's rules of another mode
 // too: this portald takes its names and its place. It executes some commands.
 func CleanupOthers(ctx context.Context, cfg *config.Config, log logrus.FieldLogger) {
 	if Direct(cfg) {
@@ -60,8 +60,8 @@ func (r ruleSet) isWrittenBy(cfg *config.Config, variant string) bool {
 		(r.variant == variant || r.writer != IPTables)
 }
 
-// clear removes the rule set. What has kube-proxy's names is removed only if portald wrote it, or takes kube-proxy's
-// place.
+// clear removes the rule set. Rules with kube-proxy's names are removed only if portald wrote them, or takes
+// kube-proxy's place.
 func (r ruleSet) clear(ctx context.Context, cfg *config.Config) error {
 	ours := r.names.Chains != kubeChains || alone(cfg) && cfg.Mode == service.ModeKernel
 	if !ours {

@@ -59,6 +59,7 @@ func everyNames(cfg *config.Config) []Names {
 // alone tells whether no other service proxy can serve the same Services.
 func alone(cfg *config.Config) bool { return cfg.ServiceProxyName == "" && len(cfg.Manifests) == 0 }
 
-// divertSlots is the number of routing tables and rule priorities that proxy names are hashed to. They follow those of
-// the portald without a proxy name; the last priority is below 512, where other programs' rules begin.
+// divertSlots is the number of routing tables and rule priorities that proxy names are hashed to. They follow the
+// tables and priorities of the portald without a proxy name; the last priority is below 512, where other programs'
+// rules begin.
 const divertSlots = 140

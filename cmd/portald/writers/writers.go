@@ -29,19 +29,19 @@ const (
 	Netsh    = "netsh"
 )
 
-// Deps are what a writer needs beside the configuration: facts about the node, a log and metrics. Each func may be nil.
+// Deps has facts about the node, a log and metrics for a writer. Each func may be nil.
 type Deps struct {
 	NodePorts     []netip.Prefix // addresses that NodePorts are served on; empty means all
 	NodeAddresses []netip.Addr   // the host's addresses
 	LocalDetector portal.LocalDetector
-	ServiceCIDRs  []netip.Prefix // ranges of ClusterIPs, beside those of the configuration
+	ServiceCIDRs  []netip.Prefix // ranges of ClusterIPs, beside the configured ones
 	Log           logrus.FieldLogger
 	Listeners     netsh.Listeners // for portals that are listeners at frontends' own addresses
 
 	Failed func(family inet.Family, partial bool) // the kernel refused a transaction, or a part of it
 	// CleanupFailed is nftables.Options.CleanupFailed.
 	CleanupFailed func(family inet.Family)
-	RuleCount     func(family inet.Family, table string, rules int) // rules that a table of iptables holds
+	RuleCount     func(family inet.Family, table string, rules int) // rules of ours in a table of iptables
 	Wrote         func(family inet.Family, table string, rules int) // rules of the last transaction
 
 	// FailedPortal and Carried are netsh.Options.Failed and Carried.
@@ -75,7 +75,7 @@ func New(cfg *config.Config, d Deps) (portal.Writer, error) {
 }
 
 // Prepare writes the kernel's settings that the writer needs and a daemon with few rights may not write, and returns
-// which it changed. Those of IPVS are the only ones.
+// which it changed. IPVS alone has any.
 func Prepare(cfg *config.Config) (changed []string, err error) {
 	if cfg.Writer != IPVS {
 		return nil, nil
@@ -108,7 +108,7 @@ func iptablesOptions(cfg *config.Config, names Names, d Deps) iptables.Options {
 	}
 }
 
-// rulesOptions are those of every writer of rules.
+// rulesOptions returns the options of every writer of rules.
 func rulesOptions(cfg *config.Config, d Deps) writer.Options {
 	return writer.Options{
 		Settings:   writer.Settings{LocalDetector: d.LocalDetector, NodePortAddresses: d.NodePorts},
@@ -117,7 +117,7 @@ func rulesOptions(cfg *config.Config, d Deps) writer.Options {
 	}
 }
 
-// TakesServiceCIDRs tells whether the ranges are those of the cluster's ServiceCIDRs: no setting says which they are,
+// TakesServiceCIDRs tells whether the ranges are taken from the cluster's ServiceCIDRs: no setting says which they are,
 // and no other proxy has Services in them.
 func TakesServiceCIDRs(cfg *config.Config) bool {
 	return cfg.Writer == NFTables && len(cfg.ServiceCIDRs) == 0 && cfg.ServiceProxyName == ""

@@ -74,7 +74,7 @@ func (e *encoder) record() *logs.LogRecord {
 	return out
 }
 
-// attributes are fields as attributes. What is empty, null or [] is left out.
+// attributes are fields as attributes. Empty values, null and [] are left out.
 type attributes []*common.KeyValue
 
 // Field implements connlog.FieldWriter.

@@ -33,7 +33,7 @@ type settings struct {
 // environment reads the variables that OpenTelemetry's specification names.
 type environment struct{ unread int }
 
-// settings are what the variables say: OTEL_EXPORTER_OTLP_LOGS_* of logs, or else OTEL_EXPORTER_OTLP_* of all signals.
+// settings reads the variables OTEL_EXPORTER_OTLP_LOGS_*, for logs, or else OTEL_EXPORTER_OTLP_*, for all signals.
 func (e *environment) settings() settings {
 	s := settings{url: defaultURL, header: http.Header{}, timeout: defaultTimeout}
 	if !e.read("OTEL_EXPORTER_OTLP_LOGS_ENDPOINT", func(text string) error { return s.setURL(text, "") }) {

@@ -28,12 +28,12 @@ const (
 	finishTime    = 5 * time.Second  // for what is left at the end
 )
 
-// Options of an Exporter. What they leave open is as the environment variables OTEL_EXPORTER_OTLP_* say, which
-// OpenTelemetry's specification names.
+// Options of an Exporter. For options that are not set, the environment variables OTEL_EXPORTER_OTLP_* of
+// OpenTelemetry's specification apply.
 type Options struct {
 	Endpoint string          // URL of the collector, such as https://collector:4318; empty: by the environment
 	Headers  []secret.Header // of requests
-	CAFile   string          // PEM certificates that sign the collector's; empty: those of the system
+	CAFile   string          // PEM certificates that sign the collector's; empty: the system's
 	CertFile string          // PEM, of this client, with KeyFile
 	KeyFile  string
 
@@ -103,7 +103,7 @@ func (o *Options) settings(env *environment) (settings, error) {
 	return s, err
 }
 
-// tlsFiles name PEM files: certificates that sign the collector's, and that of this client, with its key.
+// tlsFiles name PEM files: certificates that sign the collector's, and this client's certificate, with its key.
 type tlsFiles struct{ ca, cert, key string }
 
 // config is nil without files.

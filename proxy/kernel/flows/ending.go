@@ -16,7 +16,8 @@ type ending struct {
 }
 
 // endOf tells how a flow ended. An entry that had time left was removed by somebody: by the kernel when the endpoint
-// refused a connection, or when the addresses and ports were used again; else by a program, or for want of room.
+// refused a connection, or when the addresses and ports were used again; else by a program, or because the table was
+// full.
 func endOf(f *Flow) ending {
 	switch f.Protocol {
 	case inet.UDP:

@@ -25,7 +25,7 @@ type Flow struct {
 	ID        uint32
 }
 
-// Count is what was counted in one direction: IP packets as the host saw them, with their headers.
+// Count has the packets and bytes of one direction: IP packets as the host saw them, with their headers.
 type Count struct{ Packets, Bytes uint64 }
 
 // Status is the bits of a flow: IPS_… of linux/netfilter/nf_conntrack_common.h.

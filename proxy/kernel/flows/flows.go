@@ -14,10 +14,11 @@ import (
 	"github.com/portald/portald/proxy/record"
 )
 
-// Events are what happens to the conntrack table, from when they were opened. One goroutine uses them.
+// Events receives the changes of the conntrack table since it was opened. One goroutine uses it.
 type Events interface {
 	// Receive waits for the first event, at most that long, and calls each with the attributes of every flow that began
-	// or ended, valid during the call. Lost is how many events were lost since the last call, for want of room.
+	// or ended, valid during the call. Lost is how many events were lost since the last call, because there was no room
+	// in the socket's buffer.
 	Receive(wait time.Duration, each func(begins bool, flow []byte)) (lost uint64, err error)
 	// Filter leaves out what begins, and flows that ended as they should, or no longer so.
 	Filter(onlyFailures bool) error

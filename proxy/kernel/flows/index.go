@@ -92,7 +92,7 @@ func (k *known) endpoint(at netip.AddrPort) (service.Endpoint, bool) {
 	return was.Endpoint, ok
 }
 
-// listed returns the endpoint at an address, of those of the newest state.
+// listed returns the endpoint at an address in the newest state.
 func (k *known) listed(at netip.AddrPort) (service.Endpoint, bool) {
 	i, ok := slices.BinarySearchFunc(k.Endpoints, at, func(e service.Endpoint, at netip.AddrPort) int {
 		return e.Addr.Compare(at)
@@ -103,7 +103,7 @@ func (k *known) listed(at netip.AddrPort) (service.Endpoint, bool) {
 	return k.Endpoints[i], true
 }
 
-// defaults are what service ports have that set nothing.
+// defaults are the settings of service ports that set none.
 func (x *index) defaults() service.Policy {
 	x.mu.RLock()
 	defer x.mu.RUnlock()

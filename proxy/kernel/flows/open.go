@@ -11,9 +11,9 @@ import (
 )
 
 // Open lists the connections that the kernel carries now, whether they get records or not, from its conntrack table.
-// Their ID is 0, their state is that of conntrack, or of UDP "open" or "unanswered"; times are zero, and bytes 0, where
-// the kernel does not count. Those that both sides have closed, or one has reset, are left out. Any goroutine may call
-// it.
+// Their ID is 0, their state is conntrack's, or for UDP "open" or "unanswered"; times are zero, and bytes 0, where the
+// kernel does not count. Connections that both sides have closed, or one has reset, are left out. Any goroutine may
+// call it.
 func (r *Recorder) Open(ctx context.Context) iter.Seq2[*record.Live, error] {
 	return func(yield func(*record.Live, error) bool) {
 		if r.index.empty() {

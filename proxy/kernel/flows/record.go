@@ -56,8 +56,8 @@ func (r *Recorder) carried(f *Flow) (*known, service.Kind, service.Endpoint) {
 	return k, kind, endpoint
 }
 
-// whyCut is the outcome of a flow that was removed before its time: the dataplane removes those of UDP that lead
-// to endpoints that are gone.
+// whyCut is the outcome of a flow that was removed before its time: the dataplane removes UDP flows to endpoints that
+// are gone.
 func (k *known) whyCut(f *Flow) record.Outcome {
 	if f.Protocol != inet.UDP {
 		return record.OutcomeCut

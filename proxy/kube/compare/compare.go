@@ -17,10 +17,10 @@ import (
 	"github.com/portald/portald/proxy/kube/translate"
 )
 
-// Options are what the daemon would be configured with.
+// Options are settings that the daemon would have.
 type Options struct {
 	Translate     translate.Options
-	ClientAddress service.ClientAddress // that of Services that set none
+	ClientAddress service.ClientAddress // of Services that set none
 	MaxBound      int                   // endpoints of a port with affinity that the kernel uses on one node
 }
 

@@ -13,7 +13,7 @@ import (
 	"github.com/portald/portald/proxy/kube/apiclient"
 )
 
-// List reads the objects of a cluster, page by page. What may not be listed is Missing, other than Services and
+// List reads the objects of a cluster, page by page. Kinds that may not be listed are Missing, other than Services and
 // EndpointSlices.
 func List(ctx context.Context, client *apiclient.Client) (*Objects, error) {
 	o := &Objects{}

@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// Objects are those of a cluster that decide how its Services are served.
+// Objects has the objects of a cluster that decide how its Services are served.
 type Objects struct {
 	Services   []*corev1.Service
 	Slices     []*discoveryv1.EndpointSlice
@@ -40,8 +40,8 @@ func (o *Objects) add(object runtime.Object) {
 	}
 }
 
-// podLabels are the labels of the pods behind a Service: of those that its selector has, and if none is known those of
-// the selector itself, which all of them have.
+// podLabels are the labels of the pods behind a Service: of the pods that its selector matches, and if none is known
+// the labels of the selector itself, which all of them have.
 func (o *Objects) podLabels(svc *corev1.Service) []labels.Set {
 	if len(svc.Spec.Selector) == 0 {
 		return nil
@@ -65,7 +65,8 @@ func (o *Objects) podLabels(svc *corev1.Service) []labels.Set {
 	return out
 }
 
-// namespaceLabels are those of a namespace; of one that is not known, what the API server gives to each.
+// namespaceLabels returns the labels of a namespace; of one that is not known, the label that the API server gives to
+// each.
 func (o *Objects) namespaceLabels(name string) labels.Set {
 	for _, ns := range o.Namespaces {
 		if ns.Name == name {

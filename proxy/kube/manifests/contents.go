@@ -19,7 +19,7 @@ type contents struct {
 	unnamed  bool                       // something refused has no known name: keep all missing objects
 }
 
-// problem is what is wrong in a file.
+// problem is an error or a warning about a part of a file.
 type problem struct {
 	text    string
 	refused bool // something cannot be read; else what was read is served

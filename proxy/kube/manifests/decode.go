@@ -42,8 +42,8 @@ type header struct {
 // isList tells whether it is a list: kinds of add-ons that end in List are not without items.
 func (h header) isList() bool { return h.Kind == kindList || h.typeMeta.isList() && h.Items != nil }
 
-// decode returns the objects of a fragment: one, or those of a list that was not split, or is an item; pods are read if
-// asked for. The result is never empty.
+// decode returns the objects of a fragment: one, or the items of a list that was not split, or is an item; pods are
+// read if asked for. The result is never empty.
 func decode(f fragment, pods bool) []decoded {
 	text, warnings, err := f.toJSON()
 	if err != nil {
@@ -71,7 +71,7 @@ func headerOf(text []byte) (head header, err error) {
 	return head, err
 }
 
-// decodeAny decodes an object, or those of a list, also of lists in it; list is the kind of the list around it. The
+// decodeAny decodes an object, or the items of a list, also of lists in it; list is the kind of the list around it. The
 // result is never empty.
 func decodeAny(text []byte, list typeMeta, pods bool) []decoded {
 	head, err := headerOf(text)

@@ -42,7 +42,7 @@ func anyKindKey(namespace, name string) translate.Key {
 	return translate.Key{Namespace: cmp.Or(namespace, metav1.NamespaceDefault), Name: name}
 }
 
-// serviceKey is the Service of a name; a missing namespace is that of kubectl.
+// serviceKey is the Service of a name; without a namespace it is in kubectl's default one.
 func serviceKey(namespace, name string) translate.Key {
 	return translate.Key{Kind: translate.KindService, Namespace: cmp.Or(namespace, metav1.NamespaceDefault), Name: name}
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/portald/portald/proxy/kube/translate"
 )
 
-// reading is what was read of a file, until it is committed as the state of the file.
+// reading collects the contents of a file while it is read, until they are committed as its state.
 type reading struct {
 	*file
 	info      fs.FileInfo // nil: it does not exist
@@ -90,7 +90,7 @@ func (r *reading) truncated(now time.Time) bool {
 	return age >= 0 && age < emptyGrace
 }
 
-// replace makes contents those of the file, with what the file had before in the place of what cannot be read.
+// replace sets the contents of the file; documents that cannot be read keep their former contents.
 func (r *reading) replace(c *contents) {
 	kept := 0
 	for key, object := range r.objects {

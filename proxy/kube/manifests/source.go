@@ -23,7 +23,7 @@ import (
 
 // Source fills a Cache from files, and updates it as they change.
 type Source struct {
-	// Stdin is what the path "-" reads, once; nil is the process's standard input. Set it before Run.
+	// Stdin is read once for the path "-"; nil is the process's standard input. Set it before Run.
 	Stdin io.Reader
 
 	paths   []string
@@ -43,8 +43,8 @@ type Source struct {
 }
 
 // New prepares to read paths, each a file, a directory (its *.yaml, *.yml and *.json, without subdirectories) or "-"
-// for standard input. If several files have the same object, that of the first path is served, within a directory that
-// of the first name.
+// for standard input. If several files have the same object, the one of the first path is served, within a directory
+// the one of the first name.
 func New(paths []string, cache *translate.Cache, log logrus.FieldLogger) *Source {
 	return &Source{
 		paths: paths, cache: cache, log: log, synced: make(chan struct{}), seed: maphash.MakeSeed(),

@@ -32,8 +32,8 @@ func split(raw []byte) (out []fragment) {
 	return out
 }
 
-// splitJSON returns the items of a document that is a list, and any other document as it is. It finds the text of items
-// in that of the list to know their lines.
+// splitJSON returns the items of a document that is a list, and any other document as it is. It searches the text of
+// the list for the text of each item, to know its line.
 func splitJSON(doc fragment) []fragment {
 	var list struct {
 		typeMeta

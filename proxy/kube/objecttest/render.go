@@ -1,5 +1,5 @@
-// Package objecttest is what the tests of translate and of its sources share: objects out of YAML, and service ports as
-// text.
+// Package objecttest helps the tests of translate and of its sources: it reads objects from YAML, and renders service
+// ports as text.
 package objecttest
 
 import (

@@ -10,7 +10,7 @@ import (
 	"github.com/portald/portald/portal/service"
 )
 
-// annotationPrefix is that of the annotations of service.Settings.
+// annotationPrefix begins the names of the annotations of service.Settings.
 const annotationPrefix = "portald.io/"
 
 // readAnnotations sets in port what the annotations of a Service say. One that is invalid, or that this node does not

@@ -78,7 +78,7 @@ func NewCache(store *service.Store, opts Options, log logrus.FieldLogger) *Cache
 // a node port. Set it before the first change.
 func (c *Cache) SetNodeAddresses(contains func(netip.Addr) bool) { c.conflicts.onNode = contains }
 
-// Options are those of the translation.
+// Options are the options of the translation.
 func (c *Cache) Options() Options { return c.opts }
 
 // Set stores the newest state of objects: *corev1.Service, *discoveryv1.EndpointSlice, *corev1.Node,

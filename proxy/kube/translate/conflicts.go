@@ -49,7 +49,7 @@ func (c *conflicts) setSlice(before, next *trimmedSlice) {
 	}
 }
 
-// frontends are those of all ports of a Service.
+// frontends returns the frontends of all ports of a Service.
 func (s *trimmedService) frontends() iter.Seq[service.Frontend] {
 	return func(yield func(service.Frontend) bool) {
 		if s == nil {
@@ -66,7 +66,7 @@ func (s *trimmedService) frontends() iter.Seq[service.Frontend] {
 }
 
 // mostPossible is how many endpoints of a slice are looked through for frontends, each with each port: a slice may have
-// a thousand with twenty thousand ports. What is not found here fails when it is dialled.
+// a thousand with twenty thousand ports. A conflict that is not found here fails when it is dialled.
 const mostPossible = 1 << 14
 
 // possibleFrontends are the frontends that endpoints of a slice may be, each with the endpoint.

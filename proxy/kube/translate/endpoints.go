@@ -26,7 +26,7 @@ type sliceEndpoint struct {
 	traits unique.Handle[traits]
 }
 
-// traits are what many endpoints have in common. Equal traits are stored once.
+// traits are the properties that many endpoints have in common. Equal traits are stored once.
 type traits struct {
 	ready, serving, terminating bool
 	local                       bool
@@ -150,7 +150,7 @@ func podOf(ref *corev1.ObjectReference, namespace string, on endpointReport) str
 	return namespace + "/" + name
 }
 
-// valueOr is what p points to, or fallback when it is nil.
+// valueOr returns the value at p, or fallback when p is nil.
 func valueOr[T any](p *T, fallback T) T {
 	if p == nil {
 		return fallback

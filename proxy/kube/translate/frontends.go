@@ -112,7 +112,7 @@ func (f *frontends) addExternalIPs(svc *corev1.Service, opts Options, refused []
 	}
 }
 
-// nodeFamilies returns the unspecified address of each family of the Service: by spec.ipFamilies, else those of its
+// nodeFamilies returns the unspecified address of each family of the Service: by spec.ipFamilies, else by its
 // ClusterIPs, else IPv4 if it is supported. The API server chooses the same defaults.
 func nodeFamilies(
 	svc *corev1.Service, addrs map[netip.Addr]service.Kind, opts Options, on objectReport,

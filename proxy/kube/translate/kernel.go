@@ -27,7 +27,7 @@ const (
 	toKernel    = annotationPrefix + "mode: kernel"
 )
 
-// alternatives are what the kernel has in place of another algorithm.
+// alternatives names the algorithms that the kernel has, to suggest in place of another one.
 func alternatives(offers func(service.Algorithm) bool) string {
 	var words []string
 	for _, a := range slices.DeleteFunc(service.Algorithms(), func(a service.Algorithm) bool { return !offers(a) }) {

@@ -7,7 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Node is what a Node object says of this node.
+// Node has the fields of a Node object that the daemon uses.
 type Node struct {
 	Name      string
 	Zone      string         // label topology.kubernetes.io/zone

@@ -174,7 +174,7 @@ func (c *Cache) version(key Key) string {
 	return ""
 }
 
-// keys are those of the stored objects of a kind.
+// keys returns the keys of the stored objects of a kind.
 func (c *Cache) keys(kind Kind) (out []Key) {
 	switch kind {
 	case KindService:

@@ -35,7 +35,7 @@ type Options struct {
 	// NoRules is a host whose kernel carries no Service and leads no replies back by rules, such as Windows. Annotations
 	// that ask for that are reported and have no effect.
 	NoRules bool
-	// Mode is that of Services that set none.
+	// Mode is the mode of Services that set none.
 	Mode service.Mode
 	// KernelAlgorithm tells whether the kernel carries Services with an algorithm; nil: it has all of them. A Service in
 	// kernel mode that asks for another one is reported, and has what the daemon has.

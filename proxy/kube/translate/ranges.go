@@ -11,7 +11,7 @@ import (
 	"github.com/portald/portald/portal/service"
 )
 
-// sourceRanges are the clients that may use the load-balancer addresses of a Service. As with kube-proxy, those of one
+// sourceRanges are the clients that may use the load-balancer addresses of a Service. As with kube-proxy, ranges of one
 // family say nothing of the other: a family without ranges is open to everyone.
 type sourceRanges struct {
 	listed []string

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// form is what a text of an object may be that is kept, sent to a successor or written to records. The API server
-// checks only some of these, of an endpoint neither target nor zone, and nobody else checks a file.
+// form checks a text of an object that is kept, sent to a successor or written to records. The API server checks only
+// some of these, of an endpoint neither target nor zone, and nobody else checks a file.
 type form struct {
 	what   string
 	most   int    // bytes

@@ -14,7 +14,7 @@ import (
 	"github.com/portald/portald/portal/service"
 )
 
-// Object is what is stored of a Kubernetes object: what translations need, parsed once. It is immutable.
+// Object is a trimmed Kubernetes object: the fields that translations need, parsed once. It is immutable.
 type Object interface {
 	metav1.ObjectMetaAccessor // for client-go's stores, which need the name
 	Key() Key

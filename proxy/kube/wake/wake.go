@@ -51,7 +51,7 @@ type Waker struct {
 	noted  reports               // guarded by mu
 }
 
-// need is what clients of a Service wait for.
+// need describes the endpoints that clients of a Service wait for.
 type need struct {
 	port  service.PortName
 	wake  service.Wake
@@ -86,7 +86,7 @@ func (w *Waker) Need(p *service.Port) {
 	}
 }
 
-// mostNeeds bounds the Services of a namespace that wait for their turn: those of others come after them.
+// mostNeeds bounds the Services of a namespace that wait for their turn: Services of other namespaces come after them.
 const mostNeeds = 50
 
 // Run serves until ctx ends. Waits tells whether clients of a Service wait: nothing is tried again for those that have

@@ -39,7 +39,7 @@ type Recorder struct {
 	log       logrus.FieldLogger
 	queue     chan event // events of this node
 	common    chan event // events that are the same on all nodes
-	needs     chan event // of these, those of NeedPods
+	needs     chan event // of these, the events NeedPods
 	forbidden sync.Once
 }
 

@@ -42,7 +42,7 @@ type API interface {
 	PatchEvent(ctx context.Context, namespace, name string, patch []byte) error
 }
 
-// New prepares to watch. The node and the Services to watch are those of the cache's options.
+// New prepares to watch. The cache's options say which node and which Services.
 func New(api API, cache *translate.Cache, log logrus.FieldLogger) *Source {
 	return &Source{
 		api: api, cache: cache, log: log, status: newStatus(api.Server(), log), synced: make(chan struct{}),
@@ -70,7 +70,7 @@ func (s *Source) Run(ctx context.Context) error {
 	return nil
 }
 
-// stores are those of all kinds. Selectors exclude on the server what is not served.
+// stores returns the stores of all kinds. Selectors have the server leave out what is not served.
 func (s *Source) stores() []*store {
 	const notHeadless = "!" + translate.LabelHeadless
 	ours := "!" + translate.LabelProxyName

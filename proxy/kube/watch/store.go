@@ -18,8 +18,8 @@ import (
 	"github.com/portald/portald/proxy/kube/translate"
 )
 
-// store is what client-go's reflector of one kind fills: it trims each object and passes it to the cache, which finds
-// removed objects itself after a relist. Nothing else stores objects.
+// store is the target of client-go's reflector of one kind: it trims each object and passes it to the cache, which
+// finds removed objects itself after a relist. Nothing else stores objects.
 type store struct {
 	kind    translate.Kind
 	example runtime.Object

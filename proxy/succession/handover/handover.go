@@ -55,7 +55,7 @@ const (
 	slow = 30 * time.Second
 )
 
-// What goes wrong between the two.
+// Errors of a hand-over.
 var (
 	ErrNone       = errors.New("no daemon hands over here")
 	ErrHeld       = errors.New("another daemon has the lock of the node")
@@ -69,7 +69,7 @@ var (
 
 // Identity is who hands over and to whom.
 type Identity struct {
-	Installation string // that of the predecessor has to be equal: what tells apart the portalds of a host
+	Installation string // equal to the predecessor's: it tells apart the portalds of a host
 	Version      string // of the program
 	PID          int    // as the process itself sees it
 	Instance     string // of the process: no other has the same; empty: one that does not tell
@@ -102,13 +102,13 @@ type Begin struct {
 	Files int // how many descriptors the successor has room for
 }
 
-// Kind is what a Socket is for.
+// Kind says what a Socket is for.
 type Kind string
 
 // The kinds.
 const (
 	Front    Kind = "front"  // of a service port: see splice.Front
-	Server   Kind = "server" // of the daemon itself, such as that of health
+	Server   Kind = "server" // of the daemon itself, such as health
 	NodeLock Kind = "lock"   // no socket, but what TryLock returns
 )
 
@@ -161,7 +161,7 @@ type Inheritance struct {
 // Serving tells that the successor has written its rules, and at which of Sockets, in their order, it listens too.
 type Serving struct{ Taken []bool }
 
-// Batch is what is passed on and acknowledged at once: some of one kind.
+// Batch has connections, sessions or records that are passed on and acknowledged together.
 type Batch struct {
 	Conns    []*splice.SavedConn
 	Sessions []*splice.SavedSession

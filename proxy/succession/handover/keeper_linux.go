@@ -15,11 +15,11 @@ import (
 	"github.com/portald/portald/platform"
 )
 
-// Keeper holds descriptors for daemons. Safe for concurrent use.
+// Keeper keeps descriptors for daemons. Safe for concurrent use.
 type Keeper struct {
 	Log   logrus.FieldLogger
 	Limit int           // of descriptors
-	For   time.Duration // how long what a daemon has left is held that died; then its connections are reset
+	For   time.Duration // how long the descriptors of a daemon that died are kept; then its connections are reset
 
 	mu          sync.Mutex
 	descriptors int       // guarded by mu, as what follows: descriptors
@@ -52,7 +52,7 @@ func (g *client) size() int {
 	return n
 }
 
-// Serve serves the daemons of this user that find the socket, until ctx ends. What it holds then is closed.
+// Serve serves the daemons of this user that find the socket, until ctx ends. Then it closes all that it keeps.
 func (k *Keeper) Serve(ctx context.Context, path string) error {
 	l, err := platform.ListenPrivate(platform.PacketSocket, path)
 	if err != nil {
@@ -82,7 +82,7 @@ func (k *Keeper) Serve(ctx context.Context, path string) error {
 			return nil
 		case err != nil:
 			k.Log.WithError(err).Warn("Cannot accept a portald")
-			time.Sleep(time.Millisecond) // it may be for want of descriptors
+			time.Sleep(time.Millisecond) // perhaps there are no descriptors left
 			continue
 		}
 		c, err := newChannel(conn)
@@ -94,7 +94,7 @@ func (k *Keeper) Serve(ctx context.Context, path string) error {
 	}
 }
 
-// keep holds what one daemon gives, until that says good-bye, or dies.
+// keep keeps what one daemon gives, until that says good-bye, or dies.
 func (k *Keeper) keep(ctx context.Context, c *channel) {
 	defer c.close()
 	stop := context.AfterFunc(ctx, c.close)
@@ -145,9 +145,9 @@ func (k *Keeper) serve(g *client) Room {
 	return Room{Files: g.granted, Settles: true}
 }
 
-// leave ends the service of a daemon, and returns how much it had given, and how many connections it had claimed. These
-// are left to the next one, and if it has died so is what it had given: at each moment they are the one's or the
-// other's.
+// leave ends the service of a daemon, and returns how much it had given, and how many connections it had claimed. The
+// claimed ones are left to the next daemon, and if this one has died, those that it had given too: at each moment each
+// belongs to one daemon.
 func (k *Keeper) leave(g *client, died bool) (conns, listeners, claimed int) {
 	k.mu.Lock()
 	conns, listeners = len(g.conns), len(g.sockets)
@@ -165,7 +165,8 @@ func (k *Keeper) leave(g *client, died bool) (conns, listeners, claimed int) {
 	return conns, listeners, claimed
 }
 
-// carries notes that a daemon carries the connections of others, or its own. What these have left is outdated.
+// carries notes that a daemon carries the connections of others, or its own. The stores that these have left are
+// outdated.
 func (k *Keeper) carries(g *client, instances ...string) {
 	k.mu.Lock()
 	g.carries = append(g.carries, instances...)
@@ -376,8 +377,8 @@ func (k *Keeper) abandon() {
 	}
 }
 
-// reset resets the connections of a store, and returns how many, but for those of a daemon that lives: it took them
-// over just before the other one died.
+// reset resets the connections of a store, and returns how many. Connections of a daemon that lives are left out: it
+// took them over just before the other one died.
 func (k *Keeper) reset(s *store) (n int) {
 	live := map[uint64]bool{}
 	k.mu.Lock()

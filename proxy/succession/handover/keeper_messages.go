@@ -37,15 +37,15 @@ type Claim struct {
 	Of string // the Instance of one that is known to have died; empty: none is
 }
 
-// Settled tells what need not be held any more of what was claimed.
+// Settled names the claimed connections and pipes that a keeper need not keep any more.
 type Settled struct {
 	Store        int // of those that this daemon has claimed, in their order
 	Slots, Pipes []uint32
 	All          bool // of all stores; their sockets are this daemon's from now on
 }
 
-// Kept is what a keeper holds. Its descriptors come in the order of the fields: one for the memory and each socket, two
-// for each pipe and each connection.
+// Kept gives descriptors and states to a keeper, or passes them on to who claims them. Its descriptors come in the
+// order of the fields: one for the memory and each socket, two for each pipe and each connection.
 type Kept struct {
 	Memory  bool
 	Sockets []Socket
@@ -54,7 +54,7 @@ type Kept struct {
 	States  []cbor.RawMessage
 }
 
-// Dropped is what it holds no longer.
+// Dropped names what a keeper need not keep any more, since the daemon has closed it.
 type Dropped struct {
 	Sockets []Socket
 	Pipes   []uint32
@@ -70,7 +70,7 @@ func (k *Kept) files() int {
 	return n
 }
 
-// idSize is what the id of a slot or pipe takes in a message, in bytes, at the most.
+// idSize is the largest encoded size of the id of a slot or pipe, in bytes.
 const idSize = 5
 
 // inMessages calls send with parts that one message of so many bytes each has room for, and without with the slot of a
@@ -138,7 +138,7 @@ func (k *Kept) check(files int) error {
 	return nil
 }
 
-// Remains are what a daemon has left that died. Descriptors are whose it is.
+// Remains has the memory, sockets, pipes and connections of a daemon that died. The receiver owns the descriptors.
 type Remains struct {
 	Memory  int // its descriptor; -1: it had none
 	Sockets []Socket

@@ -2,7 +2,7 @@ package handover
 
 import "time"
 
-// store is what is held for one daemon.
+// store has the descriptors and states that are kept for one daemon.
 type store struct {
 	number   uint64    // the later a daemon has come, the higher
 	instance string    // of the daemon

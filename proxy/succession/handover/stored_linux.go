@@ -9,8 +9,8 @@ import (
 )
 
 // Stored is where a daemon leaves all that it hands over if its successor starts only once it has ended: the queue
-// between two connected sockets, which holds messages and descriptors for as long as somebody keeps both open. The
-// messages are those of a predecessor that has died after the last one.
+// between two connected sockets, which holds messages and descriptors for as long as somebody keeps both open. To the
+// successor the messages look as from a predecessor that has died after the last one.
 type Stored struct {
 	Out, In *os.File // what is written to In is read from Out
 }
@@ -25,7 +25,7 @@ func NewStored() (*Stored, error) {
 	return &Stored{Out: os.NewFile(uintptr(ends[0]), name), In: os.NewFile(uintptr(ends[1]), name)}, nil
 }
 
-// Close closes both ends here. What was stored is lost unless they are open elsewhere too.
+// Close closes both ends here. The stored messages are lost unless both ends are open elsewhere too.
 func (d *Stored) Close() error { return errors.Join(d.Out.Close(), d.In.Close()) }
 
 // Successor is one that takes all that it is given.

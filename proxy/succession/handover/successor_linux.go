@@ -147,8 +147,8 @@ func (s *Successor) greet(own Identity) error {
 // Refuse ends it.
 func (s *Successor) Refuse(why string) error { return s.c.send(refusal, Refusal{why}) }
 
-// Close ends the connection after an error, or once all was passed on. What the successor has not acknowledged stays
-// here.
+// Close ends the connection after an error, or once all was passed on. Connections that the successor has not
+// acknowledged stay here.
 func (s *Successor) Close() {
 	if s.later {
 		s.c.close() // nobody else has what is not followed by Done
@@ -222,7 +222,7 @@ func (s *Successor) inParts(all []Turn, send func([]item) error) error {
 	if err != nil {
 		return err
 	}
-	return s.c.inMessages(items, send, func(int) {}) // it is better known anew than not at all
+	return s.c.inMessages(items, send, func(int) {}) // better a new descriptor than none
 }
 
 // ofPart is how many clients that are bound, and endpoints that are ejected, one part of a Turn has.
@@ -240,8 +240,8 @@ func (t Turn) parts(to []Turn) []Turn {
 	return to
 }
 
-// Begun ends the answer to Begin, and waits until the successor serves. It listens at those of the sockets, in their
-// order, that are true.
+// Begun ends the answer to Begin, and waits until the successor serves. It listens at the sockets for which taken is
+// true, in their order.
 func (s *Successor) Begun(b Begun, within time.Duration) (taken []bool, err error) {
 	items, err := packAll(b.Drained)
 	if err != nil {

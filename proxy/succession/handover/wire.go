@@ -52,17 +52,17 @@ func (k kind) String() string {
 	return fmt.Sprintf("message %d", byte(k))
 }
 
-// maxMessage is the size of a message, in bytes; two flows of a connection may hold 64 KiB each. What is sent may have
-// to be smaller: see channel.most.
+// maxMessage is the size of a message, in bytes; two flows of a connection may hold 64 KiB each. The send buffer may
+// allow less: see channel.most.
 const maxMessage = 192 << 10
 
 // maxFiles is how many descriptors the kernel passes with one message (SCM_MAX_FD of include/net/scm.h).
 const maxFiles = 253
 
-// maxRest is what a flow holds at the most, in bytes: one read.
+// maxRest bounds the bytes that a flow has read and not yet written: one read.
 const maxRest = 64 << 10
 
-// Lists of one message are short, and what they hold takes much more memory than bytes of the message. Those of flags,
+// Lists of one message are short, and what they hold takes much more memory than bytes of the message. Lists of flags,
 // of drained endpoints and of what a keeper drops may be long.
 var (
 	decodingShort = decodingOf(4 << 10)

@@ -1,5 +1,5 @@
-// Package answers is what the daemon tells of itself by its admin API: services, endpoints, connections, and why one is
-// treated as it is. It serves nothing, and changes nothing but what the API may: drains, and the level of the log.
+// Package answers collects what the admin API shows of a running daemon: services, endpoints, connections, and why one
+// is treated as it is. It has no server, and changes only what the API may: drains, and the level of the log.
 package answers
 
 import (
@@ -26,7 +26,7 @@ type Options struct {
 	Log       *logrus.Logger
 }
 
-// NewHandler returns the handler of the admin API, which asks the parts when it is asked.
+// NewHandler returns the handler of the admin API, which reads the state of the parts at each request.
 func NewHandler(o Options) *adminsocket.Handler {
 	carried, byKernel := userspaceConnections{o.Core}, kernelConnections{o.Flows, o.Log}
 	return adminsocket.NewHandler(adminsocket.Daemon{

@@ -55,7 +55,7 @@ type Facts struct {
 func NewExplainer(f Facts) *Explainer { return &Explainer{f, make(chan struct{}, 1)} }
 
 // How long facts are waited for: an answer of the reconcile loop, and the commands that list the host's rules, which
-// take seconds with ten thousands of Services, and more on a host that is short of CPU time: who asks can end it.
+// take seconds with ten thousands of Services, and more on a host that is short of CPU time: the client can cancel it.
 const (
 	loopTime  = 2 * time.Second
 	rulesTime = 30 * time.Second
@@ -96,7 +96,7 @@ func (x *Explainer) explain(ctx context.Context, what, from string) (*explain.Re
 	return report, ctx.Err()
 }
 
-// connection finds the connection that is asked for by its id: its Service and client are asked for then.
+// connection resolves the id of a connection in a query to its Service and client.
 func (x *Explainer) connection(q explain.Query) explain.Query {
 	if q.ID == 0 {
 		return q
@@ -112,7 +112,7 @@ func (x *Explainer) connection(q explain.Query) explain.Query {
 	return q
 }
 
-// node is what is known whatever is asked.
+// node returns the facts of the node, which all queries need.
 func (x *Explainer) node() explain.Node {
 	cfg := x.facts.Config
 	return explain.Node{
@@ -143,7 +143,7 @@ func (x *Explainer) leadsToServices(chain string) bool {
 	})
 }
 
-// subjects collects the facts of service ports, and those of the node that take time.
+// subjects collects the facts of service ports, and the facts of the node that take time.
 func (x *Explainer) subjects(
 	ctx context.Context, q explain.Query, ports []*service.Port, node *explain.Node,
 ) []explain.Subject {

@@ -76,7 +76,7 @@ func (i *Inventory) service(p *service.Port, open int) *adminsocket.Service {
 	return s
 }
 
-// problem is why a service port is not served as it asks to be, empty if it is.
+// problem says why a service port is not served as its Service says, empty if it is.
 func (i *Inventory) problem(p *service.Port) string {
 	if mode := p.Mode.Or(i.Mode).Or(service.ModeUserspace); !mode.Carries(p.Name.Protocol) {
 		return fmt.Sprintf("mode: %s does not carry %s, clients are refused; annotate the Service with portald.io/mode: %s",

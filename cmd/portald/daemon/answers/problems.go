@@ -51,7 +51,7 @@ func (p *Problems) Failed(f portal.Portal, err error) int {
 	return len(p.frontends)
 }
 
-// of returns those of a service port, empty if there is none.
+// of returns the problems of a service port, empty if there is none.
 func (p *Problems) of(port *service.Port) string {
 	p.mu.Lock()
 	defer p.mu.Unlock()

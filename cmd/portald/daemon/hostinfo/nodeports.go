@@ -25,7 +25,7 @@ type NodePorts struct {
 	own  func() []netip.Addr // its primary ones
 
 	mu     sync.Mutex
-	node   []netip.Addr       // guarded by mu: those of the Node object
+	node   []netip.Addr       // guarded by mu: the Node object's
 	listen func([]netip.Addr) // guarded by mu: see Follow
 	told   string             // guarded by mu: see tell
 	ready  bool               // guarded by mu: what changes is told from then on
@@ -33,7 +33,7 @@ type NodePorts struct {
 	now atomic.Pointer[nodePortState]
 }
 
-// nodePortState is what follows from the configuration, the Node and the host's addresses. It is immutable.
+// nodePortState is computed from the configuration, the Node and the host's addresses. It is immutable.
 type nodePortState struct {
 	within []netip.Prefix // the ranges of addresses, for the writer of portals; empty: all
 	here   []netip.Addr   // those that this host has, in order, without loopback
@@ -41,7 +41,7 @@ type nodePortState struct {
 	noNode bool           // the addresses of the Node object are not known
 }
 
-// NewNodePorts returns those of a configuration at the addresses of a host.
+// NewNodePorts returns the NodePorts of a configuration at the addresses of a host.
 func NewNodePorts(cfg *config.Config, h *Host, log logrus.FieldLogger) *NodePorts {
 	n := &NodePorts{cfg: cfg, log: log, host: h.Addresses.Node, own: func() []netip.Addr {
 		found, err := platform.PrimaryAddresses(writers.ServiceInterface(cfg))
@@ -63,7 +63,7 @@ func (n *NodePorts) Follow(listen func([]netip.Addr)) {
 	listen(n.bindable(n.now.Load()))
 }
 
-// SetNode stores the addresses of the Node object, as Refresh does those of the host.
+// SetNode stores the addresses of the Node object, as Refresh does the host's.
 func (n *NodePorts) SetNode(addrs []netip.Addr) (changed bool) {
 	n.mu.Lock()
 	n.node = addrs

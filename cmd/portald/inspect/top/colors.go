@@ -13,12 +13,12 @@ type colors bool
 // colorsOf is false where the environment asks to do without.
 func colorsOf(getenv func(string) string) colors { return getenv("NO_COLOR") == "" }
 
-// meaning is what a colour says.
+// meaning is the reason for a colour.
 type meaning uint8
 
 const (
 	plain meaning = iota
-	warn          // wants a look
+	warn          // needs attention
 	bad           // is wrong
 	faint         // is beside the point
 )

@@ -74,7 +74,7 @@ func newConnections(s *screen, of scope) *list[adminsocket.Connection] {
 	return newList(l)
 }
 
-// connKey tells connections apart; those of the kernel have no id while they are open.
+// connKey tells connections apart; the kernel's have no id while they are open.
 func connKey(c *adminsocket.Connection) string {
 	return fmt.Sprint(c.ID, c.Protocol, c.Client, c.OriginalDst)
 }

@@ -15,8 +15,8 @@ type sample struct {
 	counts []uint64
 }
 
-// until returns the rates of counts since the sample, a second. Those of a row that is new are not known, nor that of a
-// count that went back, as after a restart of the daemon.
+// until returns the rates of counts since the sample, a second. The rates of a new row are unknown, and so is the rate
+// of a count that went back, as after a restart of the daemon.
 func (s sample) until(counts []uint64, at time.Time) []float64 {
 	out := make([]float64, len(counts))
 	for i, now := range counts {

@@ -18,7 +18,7 @@ import (
 // page is one view. Its methods are called on the goroutine of the screen, but for load.
 type page interface {
 	tview.Primitive
-	// name is what stands in the line of pages.
+	// name is the page's title in the line of pages.
 	name() string
 	// load asks the daemon. It is called on a goroutine of its own, once at a time; show puts the answer on the screen.
 	load(ctx context.Context) (show func(), err error)
