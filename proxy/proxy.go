@@ -1,6 +1,11 @@
 // Package proxy keeps the dataplane in step with the desired state: it takes changes from the store and has them
 // applied, and everything again when that failed or when others changed what was written. It knows neither where
 // services come from nor how traffic is carried.
+//
+//	loop := &proxy.Loop{Store: store, Dataplane: dataplane, Sweeper: dataplane, Log: log}
+//	err := loop.Run(ctx, synced) // a Resync once synced is closed, then a Sync for changes, until ctx ends
+//
+// After an error the loop resyncs, with a pause that doubles. An Audit finds changes by others: then too it resyncs.
 package proxy
 
 import (

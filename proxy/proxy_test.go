@@ -148,7 +148,7 @@ func (p *plane) waits() bool {
 	return p.queued
 }
 
-// told is what the loop told of.
+// told has the reports of the loop.
 func (p *plane) told() []Sync {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -251,7 +251,8 @@ func TestLoopAudits(t *testing.T) {
 	})
 }
 
-// What ends by itself ends at its time, with no change and before any audit; a failure is made good by a resync.
+// Things that end by themselves end at their time, with no change and before any audit; a failure is made good by a
+// resync.
 func TestLoopSweeps(t *testing.T) {
 	for _, fail := range []int{0, 1} {
 		synctest.Test(t, func(t *testing.T) {
@@ -284,7 +285,7 @@ func TestLoopAppliesAnewWhenAsked(t *testing.T) {
 	})
 }
 
-// What the loop tells of is what was applied, and no time of a change is lost to a failure.
+// The loop reports exactly what was applied, and no time of a change is lost to a failure.
 func TestLoopTells(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store, p := service.NewStore(), &plane{}
@@ -316,7 +317,7 @@ func TestLoopTells(t *testing.T) {
 	})
 }
 
-// Whoever asked for what is to be applied, that it waits is told: what hangs on it must not think that all stands.
+// The loop reports that a change or a resync waits, whatever requested it: health must not take the state for applied.
 func TestLoopTellsThatSomethingWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store, p := service.NewStore(), &plane{}

@@ -86,7 +86,7 @@ func TestNoFight(t *testing.T) {
 	})
 }
 
-// What waits to be made good is not audited again, and not repaired twice if everything was applied meanwhile.
+// Damage that waits for its repair is not audited again, and not repaired twice if everything was applied meanwhile.
 func TestRepairThatWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &plane{disturbed: true}

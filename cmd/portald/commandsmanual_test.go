@@ -16,7 +16,7 @@ import (
 
 const commandsManual = "../../docs/commands.md"
 
-// docs/commands.md is made from the commands that ask a running daemon. UPDATE_GOLDEN=1 writes it anew.
+// docs/commands.md is made from the commands that ask a running daemon. UPDATE_GOLDEN=1 writes it again.
 func TestManualOfCommands(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("the manual has the defaults of Linux")

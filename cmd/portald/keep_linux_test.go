@@ -8,7 +8,7 @@ import (
 	"github.com/portald/portald/proxy/succession"
 )
 
-// What the manual says of the age from which on a connection outlives a crash is what the daemon does.
+// The manual has the same age as the code from which on a connection outlives a crash.
 func TestManualTellsKeptAge(t *testing.T) {
 	for _, page := range []string{"restarts.md", "architecture.md"} {
 		text, err := os.ReadFile("../../docs/" + page)

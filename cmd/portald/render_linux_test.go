@@ -80,8 +80,8 @@ func sections(text string) (out []section) {
 	return out
 }
 
-// check has the command look at its input, in a network of its own. What takes a kernel with IPVS is done for real, in
-// the virtual machine.
+// check has the command look at its input, in a network of its own. Tests that need a kernel with IPVS are in the
+// virtual machine.
 func (s section) check(t *testing.T) {
 	t.Helper()
 	command := s.command

@@ -8,7 +8,7 @@ import (
 	"github.com/portald/portald/proxy/explain"
 )
 
-// Daemon is implemented by the daemon, for the handler. Safe for concurrent use.
+// Daemon has the functions by which the handler reads and changes the daemon. They are safe for concurrent use.
 type Daemon struct {
 	Info func() Info
 	// Connections lists what is open in userspace mode. The next one overwrites what was yielded.

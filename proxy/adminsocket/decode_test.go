@@ -11,7 +11,7 @@ import (
 
 var equal = cmpopts.EquateComparable(connection(1).Client)
 
-// What is written is read as it was, and as encoding/json reads it.
+// Written values are read back as they were, and as encoding/json reads them.
 func TestReadConnection(t *testing.T) {
 	full := connection(7)
 	full.ClientPod, full.ClientNode = "shop/web", "n2"

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// Lists that nobody reads are few at a time, and those by TCP leave room to those of the socket.
+// Lists that nobody reads are few at a time, and lists by TCP leave room to lists by the socket.
 func TestListsThatNobodyReads(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")

@@ -69,7 +69,7 @@ func TestSlowFollower(t *testing.T) {
 	}
 }
 
-// Clients by way of the address of the metrics leave half of the places to those of the socket.
+// Clients by way of the address of the metrics leave half of the places to clients of the socket.
 func TestFollowersByTheViewAreFewer(t *testing.T) {
 	d := (&fake{}).daemon()
 	d.Records = connlog.NewStream(8)

@@ -50,7 +50,7 @@ func TestSocketIsPrivate(t *testing.T) {
 	}
 }
 
-// What another left behind is replaced; one that answers is left alone; what is no socket too.
+// A socket that another process left behind is replaced; one that answers is left alone; a file that is no socket too.
 func TestSocketThatIsThere(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "admin.sock")
 	dead, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})

@@ -1,5 +1,12 @@
-// Package adminsocket is how one looks into a running portald, and cuts, drains and sets its log level: the answers as
-// types, the HTTP handler, and the client. It does not know how the answers come about.
+// Package adminsocket is the admin API of a running portald, by which commands and portald top look into it, cut
+// connections, drain endpoints and set the log level. It has the types of the answers, the HTTP handler and the client:
+//
+//	handler := adminsocket.NewHandler(adminsocket.Daemon{...}) // in the daemon, served at the socket
+//	client := adminsocket.NewClient(adminsocket.DefaultSocket) // in a command
+//	open, err := client.Connections(ctx, adminsocket.ConnectionQuery{})
+//
+// The JSON names of the types are the API, which others read too: see Version. The package does not know how the daemon
+// comes by its answers.
 package adminsocket
 
 import (

@@ -67,7 +67,7 @@ func TestAffinityMovesWhenItsEndpointFailed(t *testing.T) {
 	wantBindings(t, b, 1)
 }
 
-// twice is what was tried if each was dialled twice.
+// twice returns the value of tried after each was dialled twice.
 func twice(a []netip.AddrPort) []netip.AddrPort { return slices.Concat(a, a) }
 
 func TestAffinityIsForgottenWithItsEndpoint(t *testing.T) {

@@ -4,7 +4,12 @@
 //
 // Endpoints is the register of all service ports, with drains, ejections and statistics. A Balancer is the choice of
 // one front: its rotation has the endpoints that take part and whose turn it is, its bindings the clients that affinity
-// binds. A Pick opens a lease of an Endpoint, to which the connection reports how the dial and the rest went.
+// binds. A Pick opens a lease of an Endpoint, to which the connection reports how the dial and the rest went:
+//
+//	p := balancer.Pick(client, tried, policy) // p.Endpoint is nil if none is left
+//	p.Endpoint.Dialled(err, took)             // once; an error ends the lease
+//	p.Endpoint.Answered()                     // at its first byte
+//	p.Endpoint.Ended(client, broken, firstByte)
 package balance
 
 import (

@@ -99,7 +99,7 @@ func TestSourceHashIsTheSameEverywhere(t *testing.T) {
 	}
 }
 
-// Connections that began before the algorithm was changed may still pick by it: the table is not made anew for each.
+// Connections that began before the algorithm was changed may still pick by it: the table is not made again for each.
 func TestTableIsMadeOnce(t *testing.T) {
 	a := endpoints(3)
 	b := balancer(a)

@@ -188,7 +188,7 @@ func TestNeverMoreThanHalf(t *testing.T) {
 	}
 }
 
-// What is known of an endpoint outlives the list.
+// The state of an endpoint outlives the list.
 func TestEjectionOutlivesTheList(t *testing.T) {
 	a := endpoints(4)
 	all := NewEndpoints()

@@ -151,7 +151,7 @@ func TestEndpointsAreBounded(t *testing.T) {
 	wantKept(t, all, 0, 0)
 }
 
-// What is kept does not grow with how many endpoints there have been.
+// Memory does not grow with the number of endpoints that there have been.
 func TestEndpointsThatComeAndGo(t *testing.T) {
 	all := NewEndpoints()
 	b := New(all, cart, Options{})

@@ -28,7 +28,7 @@ type tie struct {
 	used time.Time
 }
 
-// model is what the balancer should do, said plainly.
+// model is a simple implementation of a balancer, to compare with.
 type model struct {
 	b       *Balancer
 	addrs   []netip.AddrPort

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// What leases report is what is known of an endpoint.
+// Statistics of an endpoint have what leases report.
 func TestStatistics(t *testing.T) {
 	all := NewEndpoints()
 	b := New(all, cart, Options{})
@@ -45,7 +45,7 @@ func TestStatistics(t *testing.T) {
 	}
 }
 
-// BenchmarkLease is what a connection costs here: a pick, a dial and an end.
+// BenchmarkLease measures the cost of a connection here: a pick, a dial and an end.
 func BenchmarkLease(b *testing.B) {
 	all := balancer(endpoints(10))
 	for range b.N {

@@ -25,7 +25,7 @@ func TestBuckets(t *testing.T) {
 	}
 }
 
-// Quantiles are those of the times, within the width of a bucket.
+// Quantiles are right within the width of a bucket.
 func TestQuantiles(t *testing.T) {
 	var all times
 	if q := all.quantiles(0.5); q != nil {

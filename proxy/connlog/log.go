@@ -1,4 +1,15 @@
 // Package connlog writes the connection log, and keeps the last records in memory for those who follow them.
+//
+//	log, err := connlog.NewLog(connlog.Options{Path: path, Format: "json", Log: daemonLog})
+//	selection := connlog.NewSelection(events, log) // a record.Observer: passes on what settings and Services want logged
+//	stream := connlog.NewStream(connlog.DefaultStream) // a record.Observer too
+//	follower := stream.Follow(0) // for portald tail
+//
+// A Line is a record as JSON, and as the formats text, logfmt and columns write it; a Filter selects lines and records.
+// A new field is added to Line, in fields.go for the formats, and to docs/record.schema.json: a test compares them.
+//
+// The package does not know how traffic is carried, and never delays it: what is not written in time is dropped and
+// counted.
 package connlog
 
 import (

@@ -257,8 +257,8 @@ func TestTextUnits(t *testing.T) {
 	}
 }
 
-// FuzzLine gives all formats hostile strings: each stays one line, JSON is that of encoding/json, text stays printable
-// and its names stay words.
+// FuzzLine gives all formats hostile strings: each stays one line, JSON is as encoding/json writes it, text stays
+// printable and its names stay words.
 func FuzzLine(f *testing.F) {
 	f.Add("cart", "shop/cart-a", "refused")
 	f.Add("a\nb", "x y\x00", "\x1b[31mred\u202e\\n\xff")

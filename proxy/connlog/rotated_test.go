@@ -140,7 +140,7 @@ func TestRotationByAge(t *testing.T) {
 	}
 }
 
-// What others rename is followed also where this process rotates.
+// A file that others rename is followed also where this process rotates.
 func TestRotatedFilesAreFollowed(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("others cannot rename it there")

@@ -130,7 +130,7 @@ func namesOf(of reflect.Type) (all, required []string) {
 	return all, required
 }
 
-// The schema has the fields of Line, and those of its objects, in their order.
+// The schema has the fields of Line and of its objects, in their order.
 func TestSchemaHasTheFields(t *testing.T) {
 	type object struct {
 		Required   []string
@@ -182,7 +182,7 @@ func keysOf(t *testing.T, object json.RawMessage) (keys []string) {
 	return keys
 }
 
-// The table of the manual has all fields: those that may be left out in italics, those of objects with their object.
+// The table of the manual has all fields: optional ones in italics, fields of objects with their object.
 func TestManualHasTheFields(t *testing.T) {
 	text, err := os.ReadFile("../../docs/records.md")
 	if err != nil {
@@ -222,7 +222,7 @@ func TestManualHasTheFields(t *testing.T) {
 	}
 }
 
-// The table of termination codes and flags is that of codes.
+// The table of termination codes and flags has those of the code.
 func TestManualHasTheCodes(t *testing.T) {
 	text, err := os.ReadFile("../../docs/records.md")
 	if err != nil {

@@ -41,7 +41,7 @@ func TestStreamKeepsTheLast(t *testing.T) {
 	}
 }
 
-// What a follower gets begins where its Last ends.
+// A follower's records begin where its Last ends.
 func TestFollowersGoOnFromTheLast(t *testing.T) {
 	s := NewStream(100)
 	s.Observe(numbered(1))
@@ -154,7 +154,7 @@ func TestStreamUnderConcurrency(t *testing.T) {
 	readers.Wait()
 }
 
-// BenchmarkStream is what a connection pays for the stream, without and with somebody who follows.
+// BenchmarkStream measures the cost of the stream for a connection, without and with a follower.
 func BenchmarkStream(b *testing.B) {
 	r := sample()
 	for name, follow := range map[string]bool{"alone": false, "followed": true} {

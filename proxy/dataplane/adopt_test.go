@@ -50,7 +50,7 @@ func TestAdopt(t *testing.T) {
 	}
 }
 
-// What the writer refuses is found by Replace, and only what the host is to hold at first is adopted.
+// Portals that the writer refuses are found by Replace, and only portals that the host is to have at first are adopted.
 func TestAdoptQuarantines(t *testing.T) {
 	r := newRig()
 	r.with(func(o *Options) {

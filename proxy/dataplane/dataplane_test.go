@@ -18,7 +18,7 @@ import (
 	"github.com/portald/portald/proxy/kernel"
 )
 
-// diary is what happened, in order.
+// diary notes events, in order.
 type diary struct{ lines []string }
 
 func (d *diary) add(format string, args ...any) {
@@ -95,7 +95,7 @@ type rig struct {
 	written     *portaltest.Fake // what the host has
 	listeners   *listeners
 	scanned     []inet.FlowQuery     // for stale flows
-	flows       func(inet.Flow) bool // whether one is stale, by the last look for those of UDP
+	flows       func(inet.Flow) bool // whether one is stale, by the last scan of UDP flows
 	unheard     func(inet.Flow) bool // and for those that nobody answered
 	lasts       time.Duration        // each look
 	blind       error                // of these
@@ -294,7 +294,7 @@ func TestMoveToKernel(t *testing.T) {
 	}
 }
 
-// After the last portal flows have no listener to lead to. Those of another service proxy go on.
+// After the last portal flows have no listener to lead to. Flows of another service proxy go on.
 func TestClose(t *testing.T) {
 	r := newRig()
 	r.sync(t, portOf("dns", vip, service.ModeUserspace, "10.1.0.1:53"))
@@ -337,7 +337,7 @@ func TestContested(t *testing.T) {
 	}
 }
 
-// What a failed update left is made good by a resync, and nothing closes before portals are known to have left it.
+// A failed update is made good by a resync, and nothing closes before portals are known to have left it.
 func TestFailedUpdate(t *testing.T) {
 	r := newRig()
 	p := portOf("dns", vip, 0, "10.1.0.1:53")

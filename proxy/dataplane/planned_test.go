@@ -51,7 +51,7 @@ func TestWritesNoRule(t *testing.T) {
 	}
 }
 
-// What is in quarantine is not as the table has it.
+// A service port in quarantine is not as the table has it.
 func TestWritesNoRuleInQuarantine(t *testing.T) {
 	r := newRig()
 	r.written.Refuses = func(p portal.Portal) error { return errors.New("no") }

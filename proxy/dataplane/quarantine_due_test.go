@@ -15,7 +15,7 @@ func changeOf(n int) service.Change {
 	return service.Change{Name: name, Port: &service.Port{Name: name}}
 }
 
-// Whatever is in quarantine, changed and taken back: what is due is what has waited longest, and refusals are counted.
+// Whatever is in quarantine, changed and taken back: the one that has waited longest is due, and refusals are counted.
 func TestWhatIsDue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, r := newQuarantine(func(Refusal) {}), rand.New(rand.NewPCG(1, 2))

@@ -60,7 +60,7 @@ func (r *rig) count(call string) int {
 }
 
 // Of a thousand service ports the one that the writer refuses is found in a few tries, and all others are served: in a
-// resync, and in a sync. What it refuses of that one decides whether clients are refused or hear nothing.
+// resync, and in a sync. The part of it that the writer refuses decides whether clients are refused or get no answer.
 func TestOneIsRefused(t *testing.T) {
 	for _, all := range []bool{false, true} {
 		for _, full := range []bool{false, true} {
@@ -107,7 +107,7 @@ func TestOneIsRefused(t *testing.T) {
 	}
 }
 
-// What is in quarantine is tried again by itself, and taken back when it is taken.
+// A service port in quarantine is tried again by itself, and leaves quarantine once it is accepted.
 func TestTriedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig()
@@ -273,7 +273,7 @@ func TestUnsound(t *testing.T) {
 	}
 }
 
-// What did not become of a contested frontend is not told.
+// A conflict that a failed change would have caused is not reported.
 func TestContestedWhileRefused(t *testing.T) {
 	r := newRig()
 	r.resync(t)
@@ -291,8 +291,8 @@ func TestContestedWhileRefused(t *testing.T) {
 	}
 }
 
-// A change that fails because others took the host's rules away is no Service's fault: all are written anew, and nobody
-// is in quarantine.
+// A change that fails because others took the host's rules away is no Service's fault: all are written again, and
+// nobody is in quarantine.
 func TestRulesAreGone(t *testing.T) {
 	r := newRig()
 	ports, wiped := some(2), true

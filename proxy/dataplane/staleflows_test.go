@@ -166,7 +166,8 @@ func TestFlowsAfterAReplace(t *testing.T) {
 	}
 }
 
-// Looks take a tenth of the time at most. What came too early is looked for later, by a Sweep, and as it is then.
+// Scans take a tenth of the time at most. A scan that was due too early is made later, by a Sweep, for the state of
+// then.
 func TestLooksAreSpaced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig()
@@ -248,7 +249,7 @@ func TestLooksAgainBeforeItLeaves(t *testing.T) {
 	}
 }
 
-// What a look that failed was for stays due. It is repeated soon, then less and less often, and reported once.
+// A scan that failed stays due. It is repeated soon, then less and less often, and reported once.
 func TestFailedLooksAreRepeated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig()
@@ -311,7 +312,7 @@ func TestLooksAtOnceAfterAWhile(t *testing.T) {
 	})
 }
 
-// What a frontend had before is what it had before all changes of a sync.
+// The former state of a frontend is its state before all changes of a sync.
 func TestNewest(t *testing.T) {
 	f := service.Frontend{}
 	was, meanwhile, is := &portal.Portal{}, &portal.Portal{}, &portal.Portal{}

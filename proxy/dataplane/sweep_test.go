@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// All flows are looked through once a period, whatever else is swept or audited meanwhile. A failure is reported,
-// and is no reason to write anything anew.
+// All flows are looked through once a period, whatever else is swept or audited meanwhile. A failure is reported, and
+// is no reason to write anything again.
 func TestSweepLooksThroughFlows(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig()

@@ -1,5 +1,5 @@
-// Package dirwatch reports changes in directories, of manifests and of the configuration file: by the system's
-// notifications, and by a poll where the system drops them.
+// Package dirwatch reports changes in directories, of manifests and of the configuration file. A report may be lost, or
+// the host may refuse to watch: callers poll too, seldom.
 package dirwatch
 
 import (

@@ -1,5 +1,11 @@
 // Package explain says what this node does for a Service, an address, a pod or a connection, in the order in which a
-// packet meets it, and why: a report of facts that it is given. It queries nothing by itself, and changes nothing.
+// packet meets it, and why:
+//
+//	query, err := explain.Parse("shop/cart:http", "10.244.1.7")
+//	query, ports := explain.Find(query, store.Ports(), isLocal)
+//	report := explain.Explain(query, node, subjects, now) // subjects: the facts of ports
+//
+// It is given all facts: it queries nothing by itself, and changes nothing.
 package explain
 
 import (

@@ -400,7 +400,7 @@ func TestContestedAddress(t *testing.T) {
 	}
 }
 
-// An address that a Service has for TCP and for UDP, as that of DNS, is explained for both.
+// An address that a Service has for TCP and for UDP, as for DNS, is explained for both.
 func TestAnAddressOfTwoProtocols(t *testing.T) {
 	tcp, udp := newScene(), newScene()
 	udp.Port.Name.Port, udp.Port.Name.Protocol = "udp", inet.UDP

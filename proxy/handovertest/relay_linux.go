@@ -1,4 +1,4 @@
-// Package handovertest spoils messages between two daemons that hand over, on their way.
+// Package handovertest has a relay between two daemons that hand over, which loses, changes or cuts their messages.
 package handovertest
 
 import (
@@ -18,7 +18,7 @@ type Message struct {
 	Files         []int // they are closed once the message is sent, even if they are not in here any more
 }
 
-// Fate says how the relay treats a message: passes it on, drops it, or spoils it.
+// Fate says how the relay treats a message: passes it on, drops it, or ends the connection in its place.
 type Fate int
 
 // The fates.

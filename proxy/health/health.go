@@ -1,5 +1,12 @@
-// Package health is whether the daemon serves, as probes and load balancers ask: of the node as a whole, and at the
-// health-check ports of Services.
+// Package health tells probes and load balancers whether the daemon serves: for the node as a whole by Health, at
+// /healthz and /livez, and for single Services by ServiceHealth, at their health-check ports.
+//
+//	h := health.New(syncPeriod, metrics)
+//	h.QueuedUpdate() // a change waits
+//	h.Updated()      // it was applied: now /healthz answers 200
+//	h.Draining()     // the daemon ends: from now on 503
+//
+// The reconcile loop and the daemon report; nothing is checked here but Watch's function.
 package health
 
 import (

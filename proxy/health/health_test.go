@@ -75,7 +75,7 @@ func TestHealth(t *testing.T) {
 	})
 }
 
-// What hangs is helped by a restart alone, and gets no traffic until then.
+// A daemon that hangs is helped only by a restart, and gets no traffic until then.
 func TestHealthOfWhatHangs(t *testing.T) {
 	var hangs error
 	h := New(30*time.Second, nil)

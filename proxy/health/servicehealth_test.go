@@ -25,7 +25,7 @@ func healthy() *Health {
 	return h
 }
 
-// services is what load balancers may ask for, on loopback addresses.
+// services has health-check ports for load balancers, on loopback addresses.
 func services(h *Health) *ServiceHealth {
 	daemon, _ := test.NewNullLogger()
 	s := NewServiceHealth(ServiceOptions{Log: daemon}, h)

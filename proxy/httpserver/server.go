@@ -1,5 +1,5 @@
-// Package httpserver is an HTTP server of the daemon: bound again until its address is free, with a bounded number of
-// connections, and not to be used up by one client.
+// Package httpserver runs the HTTP servers of the daemon: it binds an address again and again until it is free, bounds
+// the number of connections, and lets no client use up the server.
 package httpserver
 
 import (

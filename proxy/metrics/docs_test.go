@@ -19,7 +19,7 @@ const (
 	tableEnd = "<!-- end of what is made -->\n"
 )
 
-// The table of the manual is made from the metrics. UPDATE_GOLDEN=1 writes it anew.
+// The table of the manual is made from the metrics. UPDATE_GOLDEN=1 writes it again.
 func TestManualHasEveryMetric(t *testing.T) {
 	m := exercised(t)
 	families, err := m.registry.Gather()

@@ -91,7 +91,7 @@ func TestEndpointsGo(t *testing.T) {
 	}
 }
 
-// total is what all series of a metric amount to, by the value of one of its labels.
+// total returns the sum of all series of a metric, by the value of one of its labels.
 func total(t *testing.T, m *Metrics, name, label string) map[string]float64 {
 	t.Helper()
 	families, err := m.registry.Gather()
@@ -123,7 +123,7 @@ func crowd(m *Metrics, namespace string, n int) {
 	}
 }
 
-// What is beyond a limit is in "other": nothing is lost, nothing goes back, and a namespace that takes all it can get
+// Counts beyond a limit are in "other": nothing is lost, nothing goes back, and a namespace that takes all it can get
 // leaves places to others.
 func TestLimits(t *testing.T) {
 	m := NewMetrics(Limits{Services: 18, Histograms: 18, Endpoints: 18}, "IPv4")
@@ -170,7 +170,7 @@ func TestEndpointsOff(t *testing.T) {
 	}
 }
 
-// The pod of an endpoint is what somebody wrote.
+// The pod of an endpoint may be any text that a tenant wrote.
 func TestPodsOfAnyName(t *testing.T) {
 	m, port := NewMetrics(DefaultLimits(), "IPv4"), cartPort()
 	port.Endpoints[0].Pod, port.Endpoints[1].Pod = "shop/\xff", strings.Repeat("x", 1<<20)

@@ -13,7 +13,7 @@ import (
 
 var at = recordtest.Endpoint
 
-// lacking is what the gauges show: internal and external of IPv4, then of IPv6.
+// lacking returns the values of the gauges: internal and external of IPv4, then of IPv6.
 func lacking(m *Metrics) string {
 	var out []float64
 	for _, g := range m.policies.each {

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// histogramOf is what was observed of one family.
+// histogramOf returns the observations of one family.
 func histogramOf(t *testing.T, m *Metrics, name, family string) (n uint64, sum float64) {
 	t.Helper()
 	found, err := m.registry.Gather()

@@ -205,7 +205,8 @@ func (l *late) evict() {
 	l.told = nil
 }
 
-// What is taken of the reserve is given up by somebody who has it, also where many take of it before anybody could.
+// Sessions taken from the reserve are given up by somebody who has some, also where many take from it before anybody
+// could.
 func TestReserveIsGivenUp(t *testing.T) {
 	for name, client := range map[string]func(int) netip.Addr{
 		"by one client of many Services":   func(int) netip.Addr { return addressV4(0) },
@@ -242,7 +243,7 @@ func TestReserveIsGivenUp(t *testing.T) {
 	}
 }
 
-// What was taken is given back, by many at once, and nothing is remembered of those who left.
+// Everything taken is given back, by many at once, and nothing is remembered of clients that left.
 func TestAccountGivesBack(t *testing.T) {
 	a := NewAccount(Budget{Descriptors: 100, Sessions: 50})
 	var wg sync.WaitGroup
@@ -315,7 +316,7 @@ func TestAccountPipes(t *testing.T) {
 	}
 }
 
-// BenchmarkAccountSession is what a UDP session adds.
+// BenchmarkAccountSession measures the cost of a UDP session.
 func BenchmarkAccountSession(b *testing.B) {
 	for _, clients := range []int{1, 10000} {
 		b.Run(fmt.Sprintf("clients=%d", clients), func(b *testing.B) {

@@ -1,5 +1,14 @@
-// Package record is what is told of connections and UDP sessions: the record of one that has ended, and what is known
-// of one that is open. It knows neither what carries them nor how records are written.
+// Package record has the facts of connections and UDP sessions: the Record of one that has ended, and Live for one that
+// is open. The data path and the kernel's flows make them; logs, metrics, the admin API and portald explain read them,
+// and so need not import the data path.
+//
+//	var observer record.Observer = record.ObserverFunc(func(r *record.Record) {
+//		if r.Outcome != record.OutcomeOK { // r is read only, and the data path waits for this call
+//			failures.Add(1)
+//		}
+//	})
+//
+// The package knows neither who carries connections nor how records are written.
 package record
 
 import (

@@ -1,4 +1,4 @@
-// Package recordtest has records for the tests of those that read them.
+// Package recordtest has sample records, for tests of packages that read records.
 package recordtest
 
 import (

@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// What is shown of headers and URLs, valid or not.
+// Headers and URLs as they are printed, valid or not.
 func TestShown(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                                 "",

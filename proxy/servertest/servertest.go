@@ -1,4 +1,4 @@
-// Package servertest runs HTTP servers in tests, and has clients for them: those that read, and those that do not.
+// Package servertest runs HTTP servers in tests, and has clients for them: some that read, and some that do not.
 package servertest
 
 import (

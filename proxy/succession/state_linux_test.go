@@ -29,7 +29,7 @@ func inheritsCart(t *testing.T, family int, at netip.AddrPort) (s *State, cart, 
 	return s, cart, another
 }
 
-// What a predecessor listened at is kept for whose it was: a new service port takes neither the socket nor, in the
+// A predecessor's listeners are kept for their service ports: a new service port takes neither the socket nor, in the
 // other family, the number, until the take-over is complete.
 func TestInheritedPorts(t *testing.T) {
 	six, four := netip.MustParseAddrPort("[::]:11004"), netip.MustParseAddrPort("0.0.0.0:11004")

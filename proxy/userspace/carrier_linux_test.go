@@ -48,7 +48,7 @@ func newRig(t *testing.T, ports inet.PortRange) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(context.Background()) // that of t ends before the fronts are closed
+	ctx, cancel := context.WithCancel(context.Background()) // t's ends before the fronts are closed
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -234,7 +234,7 @@ func TestPortInUse(t *testing.T) {
 	}
 }
 
-// What a failed update left is made good by a resync, fronts that are gone included.
+// A failed update is made good by a resync, fronts that are gone included.
 func TestFailedUpdate(t *testing.T) {
 	r := newRig(t, inet.PortRange{First: 31040, Last: 31049})
 	p := portOf("cart", "10.96.0.10:80", "10.1.0.1:80")
@@ -249,7 +249,7 @@ func TestFailedUpdate(t *testing.T) {
 	}
 }
 
-// Behind one front, a client from outside has the endpoints of this node, and one from inside those of the cluster.
+// Behind one front, a client from outside has the endpoints of this node, and one from inside the cluster's.
 func TestScopes(t *testing.T) {
 	r := newRig(t, inet.PortRange{First: 31100, Last: 31109})
 	p := portOf("cart", "10.96.0.10:80", greeter(t))

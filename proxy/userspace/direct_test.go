@@ -89,7 +89,7 @@ func apply(t *testing.T, plane *dataplane.Dataplane, changes ...service.Change) 
 	}
 }
 
-// hears is what a client at an address is told.
+// hears returns the answer that a client at an address gets.
 func hears(at netip.AddrPort) (string, error) {
 	c, err := net.Dial("tcp", at.String())
 	if err != nil {

@@ -20,7 +20,7 @@ func (r *rig) pickFrom(t *testing.T, name service.PortName, scope service.Scope)
 	return l
 }
 
-// The state of an endpoint is one for all scopes, and for a front that is opened anew while a lease is open.
+// The state of an endpoint is one for all scopes, and for a front that is opened again while a lease is open.
 func TestFrontsShareEndpoints(t *testing.T) {
 	r := newRig(t, inet.PortRange{First: 31150, Last: 31159})
 	p := portOf("cart", "10.96.0.10:80", "10.1.0.1:80")

@@ -1,6 +1,11 @@
-// Package waitqueue is the line in which connections and sessions of one Service wait for an endpoint, of all its ports
-// and both families, in the order in which they came. When there are endpoints they get their turns one after the
-// other: the next one picks once the one before it has. One that dials keeps its place until it is connected.
+// Package waitqueue is the queue in which connections and sessions of one Service wait for an endpoint, of all its
+// ports and both families, in the order in which they came. When there are endpoints they get their turns one after the
+// other: the next one picks once the one before has. One that dials keeps its place until it is connected.
+//
+//	evicted := queue.Enter(place, most) // one more waits; too many: evicted.Of.Evicted() is due
+//	queue.Wake(port)                    // endpoints of a port have come: the first one's Turn is called
+//	queue.Pass(place)                   // it has picked: the next one's turn
+//	queue.Leave(place)                  // it is connected, or gives up
 package waitqueue
 
 import (

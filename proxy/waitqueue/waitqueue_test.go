@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// queuer is what waits, and notes its turns.
+// queuer is a Waiter that notes its turns.
 type queuer struct {
 	name  string
 	turns *[]string
@@ -17,8 +17,8 @@ type queuer struct {
 func (q queuer) Turn()    { *q.turns = append(*q.turns, q.name) }
 func (q queuer) Evicted() {}
 
-// Turns come one after the other, in the order of the waits' beginnings, to those of the front; who leaves has none,
-// and holds up no other.
+// Turns come one after the other, in the order of the waits' beginnings, to the first ones; who leaves has none, and
+// holds up no other.
 func TestTurnsOfThoseThatWait(t *testing.T) {
 	var q Queue
 	var turns []string
@@ -156,7 +156,7 @@ func TestWhoMakesRoom(t *testing.T) {
 	}
 }
 
-// BenchmarkEnterFull is what one more costs where as many wait as may.
+// BenchmarkEnterFull measures the cost of one more in a full queue.
 func BenchmarkEnterFull(b *testing.B) {
 	for _, most := range []int{1000, 100_000} {
 		b.Run(fmt.Sprint(most), func(b *testing.B) {

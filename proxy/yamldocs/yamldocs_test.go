@@ -15,7 +15,7 @@ import (
 	"golang.org/x/text/encoding/unicode/utf32"
 )
 
-// read is what a file holds, a line for each document, or what is wrong with it.
+// read returns the contents of a file, a line for each document, or its error.
 func read(raw string) (out []string) {
 	for _, d := range Split([]byte(raw)) {
 		text, repeated, err := d.ToJSON()
@@ -173,7 +173,7 @@ func TestEncodings(t *testing.T) {
 	}
 }
 
-// What would become a thousand times as large when aliases are replaced is refused, and quickly.
+// A document that would become a thousand times as large when aliases are replaced is refused, and quickly.
 func TestAliasesAreBounded(t *testing.T) {
 	var text strings.Builder
 	text.WriteString("a0: &a0 [" + strings.Repeat("x,", 99) + "x]\n")

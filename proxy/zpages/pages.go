@@ -1,5 +1,5 @@
-// Package zpages is the server of kube-proxy's paths: the metrics, and pages that show the daemon's mode,
-// configuration, flags and status.
+// Package zpages serves kube-proxy's paths: the metrics, and pages that show the daemon's mode, configuration, flags
+// and status.
 package zpages
 
 import (

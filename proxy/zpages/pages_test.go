@@ -20,7 +20,7 @@ import (
 	"github.com/portald/portald/proxy/servertest"
 )
 
-// options returns those of a server on a free loopback port, and where it is to be found once it is bound.
+// options returns the options of a server on a free loopback port, and its address once it is bound.
 func options() (httpserver.Options, <-chan string) {
 	daemon, _ := test.NewNullLogger()
 	listen, at := servertest.Listen()

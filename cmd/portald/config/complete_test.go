@@ -98,7 +98,7 @@ func noShares() service.Shares {
 	}
 }
 
-// nftables is what a mode of that name has by itself.
+// nftables sets what the mode nftables implies.
 func nftables(c *Config) {
 	c.Mode, c.ProxyMode, c.Writer = service.ModeKernel, "nftables", "nftables"
 	c.NodePorts, c.LocalhostNodePorts = NodePortAddresses{Primary: true}, [2]bool{}
@@ -355,8 +355,8 @@ func TestHostName(t *testing.T) {
 	}
 }
 
-// What the end leaves, unless that is said: nothing after Ctrl-C where manifests are served by listeners, as on a
-// workstation; else rules of the kernel.
+// The default of onExit: nothing after Ctrl-C where manifests are served by listeners, as on a workstation; else rules
+// of the kernel.
 func TestOnExit(t *testing.T) {
 	for args, want := range map[string]OnExit{
 		"--kubeconfig=k": onExitKernel, "--kubeconfig=k --proxy-mode=iptables": onExitKernel,
@@ -378,7 +378,7 @@ func TestOnExit(t *testing.T) {
 	}
 }
 
-// The same flags may be completed again: a file is read anew, and what was made before stays.
+// The same flags may be completed again: a file is read again, and what was made before stays.
 func TestCompleteAgain(t *testing.T) {
 	path := inFile(t, portaldHead+"drainTimeout: 1s\nconnectTimeouts: [1s]\n")
 	f := NewFlags()

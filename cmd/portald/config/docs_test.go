@@ -23,7 +23,7 @@ func made(of string) string {
 	return "<!-- made from the " + of + ": UPDATE_GOLDEN=1 go test ./cmd/portald/config -->\n"
 }
 
-// The tables of the manual are made from the settings. UPDATE_GOLDEN=1 writes them anew.
+// The tables of the manual are made from the settings. UPDATE_GOLDEN=1 writes them again.
 func TestManualHasEverySetting(t *testing.T) {
 	text, err := os.ReadFile(manual)
 	check(t, err)
@@ -58,7 +58,7 @@ func TestManualHasEveryFlag(t *testing.T) {
 	}
 }
 
-// annotationTable is what a Service may set.
+// annotationTable lists the settings of a Service.
 func annotationTable() string {
 	var out strings.Builder
 	out.WriteString("\n| annotation | value | default | description |\n|---|---|---|---|\n")

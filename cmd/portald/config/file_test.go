@@ -10,7 +10,7 @@ import (
 	"golang.org/x/text/encoding/unicode"
 )
 
-// What `portald config check` says of each file in testdata. UPDATE_GOLDEN=1 writes the expectation anew.
+// The output of `portald config check` for each file in testdata. UPDATE_GOLDEN=1 writes the expectation again.
 func TestCheck(t *testing.T) {
 	t.Chdir("testdata")
 	files, err := filepath.Glob("*.yaml")
@@ -43,7 +43,7 @@ func systemOf(path string) string {
 	return "linux"
 }
 
-// What kubeadm writes is taken as it is, without a word against what nobody chose.
+// The file that kubeadm writes is accepted as it is, without a warning about values that nobody chose.
 func TestFilesOfKubeadm(t *testing.T) {
 	for file, want := range map[string][]string{
 		"kubeadm-1.25.yaml": nil,

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// The release before is that of the libraries of Kubernetes that this program has.
+// The release before is computed from this program's libraries of Kubernetes.
 func TestPreviousRelease(t *testing.T) {
 	text, err := os.ReadFile("../../../go.mod")
 	check(t, err)

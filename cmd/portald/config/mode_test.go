@@ -80,7 +80,7 @@ func TestUnknownModes(t *testing.T) {
 	}
 }
 
-// What is masqueraded is said in the group of the writer, and IPVS has that of iptables.
+// Masquerading is configured in the group of the writer, and IPVS uses the group iptables.
 func TestMasquerade(t *testing.T) {
 	t.Setenv("KUBERNETES_SERVICE_HOST", "10.96.0.1")
 	const both = "iptables: {masqueradeBit: 0, masqueradeAll: true}\nnftables: {masqueradeBit: 31}\n"
@@ -172,7 +172,7 @@ func TestIPVS(t *testing.T) {
 	}
 }
 
-// What the writer has no use for is named, in portald's document too.
+// Settings that the writer has no use for are named, in portald's document too.
 func TestSettingsOfOtherWriters(t *testing.T) {
 	t.Setenv("KUBERNETES_SERVICE_HOST", "10.96.0.1")
 	path := inFile(t, portaldHead+"writer: nftables\niptablesVariant: nft\nipvs: {fallback: "+

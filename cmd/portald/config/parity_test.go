@@ -35,7 +35,7 @@ const (
 	ofKubeProxy  = "../testdata/kube-proxy.json" // made by integration/kubetest/surface
 )
 
-// surface is what kube-proxy shows to users.
+// surface has the flags, fields, metrics and paths that kube-proxy shows to users.
 type surface struct {
 	Flags    []surfaceFlag
 	Fields   []surfaceFlag
@@ -116,7 +116,7 @@ func (p *parity) table(title, first string) {
 	fmt.Fprintf(&p.out, "\n## %s\n\n| %s | portald | how |\n|---|---|---|\n", title, first)
 }
 
-// docs/parity.md is made from kube-proxy's own packages, and from what portald has. UPDATE_GOLDEN=1 writes it anew.
+// docs/parity.md is made from kube-proxy's own packages, and from what portald has. UPDATE_GOLDEN=1 writes it again.
 func TestParity(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("the manual has the metrics of Linux")

@@ -60,7 +60,7 @@ func TestReload(t *testing.T) {
 	}
 }
 
-// What Settings holds is what is said to take effect at once, and nothing else is.
+// Settings has exactly the fields that are said to take effect at once.
 func TestLiveSettingsAreThose(t *testing.T) {
 	t.Setenv("KUBERNETES_SERVICE_HOST", "10.96.0.1")
 	from, _, err := complete(t, "--hostname-override=a")

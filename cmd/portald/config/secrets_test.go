@@ -136,7 +136,7 @@ func TestFlagsShowNoSecret(t *testing.T) {
 	}
 }
 
-// What is written to be read again has the secrets, and is for its user alone.
+// A configuration that is written to be read again has the secrets, and only its user may read it.
 func TestWrittenSecrets(t *testing.T) {
 	cfg, _, err := complete(t, "--config", secretsFile(t, withSecrets))
 	check(t, err)

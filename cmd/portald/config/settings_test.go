@@ -104,7 +104,7 @@ func TestEveryFlagOfKubeProxyIsThere(t *testing.T) {
 	}
 }
 
-// What cleaning up needs is a part of all, and the same flags.
+// The flags of cleanup are a part of all flags, and the same.
 func TestHostSections(t *testing.T) {
 	f := NewFlags()
 	names := map[string]bool{}

@@ -15,8 +15,8 @@ import (
 // takesTable has what kube-proxy takes; integration/kubetest/surface asks it.
 const takesTable = "../testdata/kube-proxy-takes.txt"
 
-// What portald takes and refuses is what the table says, and differs from kube-proxy where the table says why.
-// UPDATE_GOLDEN=1 writes portald's column.
+// portald takes and refuses what the table says, and differs from kube-proxy where the table says why. UPDATE_GOLDEN=1
+// writes portald's column.
 func TestTakes(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("the table is of kube-proxy on Linux")

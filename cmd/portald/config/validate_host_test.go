@@ -18,7 +18,7 @@ func TestDefaultsOnWindows(t *testing.T) {
 	}
 }
 
-// What a system cannot do is refused in one line, which says what works there.
+// A setting that a system cannot apply is refused in one line, which says what works there.
 func TestRefusedBySystem(t *testing.T) {
 	const linux = "needs the kernel of Linux; write userspace, which serves the same Services on windows"
 	for _, c := range []struct{ system, flag, want string }{
@@ -42,7 +42,7 @@ func TestRefusedBySystem(t *testing.T) {
 	}
 }
 
-// What is only rendered may be for any system.
+// Rules that are only rendered may be for any system.
 func TestAnySystem(t *testing.T) {
 	for flags, want := range map[string]string{
 		"linux --writer=netsh": "netsh", "windows --proxy-mode=ipvs": "ipvs", "windows --writer=nftables": "nftables",
@@ -86,7 +86,7 @@ func TestFlagsWithoutEffectOnWindows(t *testing.T) {
 	}
 }
 
-// The interface is that of the setting, of kube-proxy's variable, or kube-proxy's default.
+// The interface is named by the setting, by kube-proxy's variable, or is kube-proxy's default.
 func TestInterfaceName(t *testing.T) {
 	expect := func(want string, args ...string) {
 		t.Helper()

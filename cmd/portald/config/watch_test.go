@@ -134,7 +134,7 @@ func TestFollowBadFile(t *testing.T) {
 	}
 }
 
-// What waits for the next start is said once.
+// A change that waits for the next start is logged once.
 func TestFollowSaysWhatWaits(t *testing.T) {
 	path := inFile(t, drainOf("1s"))
 	w := follow(t, path)

@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// What is written is what runs: read again, it makes the same configuration without a warning, and is written the same.
+// The written configuration is the one that runs: read again, it is the same without a warning, and is written the
+// same.
 func TestWrittenConfigurationIsTheSame(t *testing.T) {
 	t.Setenv("KUBERNETES_SERVICE_HOST", "10.96.0.1")
 	tests := map[string]string{

@@ -10,7 +10,7 @@ import (
 	logtest "github.com/sirupsen/logrus/hooks/test"
 )
 
-// Drops are counted on over rules that are written anew and reads that fail, and not read at each scrape.
+// Drops are counted on over rules that are written again and reads that fail, and not read at each scrape.
 func TestInvalidDrops(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log, _ := logtest.NewNullLogger()

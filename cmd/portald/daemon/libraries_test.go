@@ -9,7 +9,7 @@ import (
 	logtest "github.com/sirupsen/logrus/hooks/test"
 )
 
-// What a library says is a line of portald's log, and none of its own form.
+// A library's messages are lines of portald's log, in its format.
 func TestLibraries(t *testing.T) {
 	defer stdlog.SetOutput(os.Stderr)
 	defer stdlog.SetFlags(stdlog.LstdFlags)

@@ -98,7 +98,7 @@ func chosen[T any](all []T, wanted func(*T) bool) iter.Seq[*T] {
 	}
 }
 
-// result is what a command did.
+// result has the output and exit code of a command.
 type result struct {
 	out, errOut string
 	err         error
@@ -119,7 +119,7 @@ func (b *bed) run(line ...string) result {
 	return run(b.Context(), "", append(line, "--socket", b.socket)...)
 }
 
-// golden compares what a command line prints with a file. UPDATE_GOLDEN=1 writes it anew.
+// golden compares what a command line prints with a file. UPDATE_GOLDEN=1 writes it again.
 func (b *bed) golden(name, line string) {
 	b.Helper()
 	got := b.run(strings.Fields(line)...)
@@ -147,7 +147,7 @@ func newRoot() *cobra.Command {
 	return root
 }
 
-// lockedBuffer is what a command prints while it runs. Whoever holds the lock is a reader who does not read.
+// lockedBuffer collects the output of a running command. Whoever holds the lock is a reader who does not read.
 type lockedBuffer struct {
 	sync.Mutex
 	text bytes.Buffer

@@ -66,7 +66,7 @@ ID SERVICE PROTO CLIENT CLIENT-POD FRONTEND KIND PROXY ENDPOINT POD NODE STATE A
 	}
 }
 
-// What flags choose, by the number of the connection in conns.
+// Connections that flags choose, by their numbers in conns.
 func TestConnsSelection(t *testing.T) {
 	b := newBed(t)
 	b.connections = conns()

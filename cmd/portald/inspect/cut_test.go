@@ -22,7 +22,7 @@ func TestCutByID(t *testing.T) {
 	}
 }
 
-// What flags choose is cut without those that the kernel carries, and not without a yes.
+// Connections that flags choose are cut, except for the kernel's, and not without a yes.
 func TestCutByFlags(t *testing.T) {
 	b := newBed(t)
 	b.connections = conns()

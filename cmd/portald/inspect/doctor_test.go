@@ -33,7 +33,7 @@ func TestReportOfDoctor(t *testing.T) {
 	}
 }
 
-// What the daemon serves is what the doctor goes by.
+// The doctor uses what the daemon serves.
 func TestServiceForDoctor(t *testing.T) {
 	at := netip.MustParseAddrPort("10.96.0.10:80")
 	got := serviceForDoctor(adminsocket.Service{Name: "shop/cart:http", Protocol: "tcp", Mode: "kernel", Problem: "p",

@@ -1,5 +1,5 @@
-// Package inspect is the commands that look into a running portald, and those that change it: they ask its admin API,
-// and print tables as kubectl does. It does not know how the daemon comes by its answers.
+// Package inspect has the commands that look into a running portald, and those that change it. They are clients of its
+// admin API, and print tables as kubectl does. The package does not know how the daemon comes by its answers.
 package inspect
 
 import (

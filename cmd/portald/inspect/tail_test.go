@@ -77,7 +77,7 @@ func TestTail(t *testing.T) {
 	}
 }
 
-// What flags choose, by the ids of the records: of the daemon's, and the same of its log.
+// Records that flags choose, by their ids: from the daemon, and the same from its log.
 func TestTailSelection(t *testing.T) {
 	b := newBed(t)
 	b.observe(ended()...)
@@ -299,7 +299,7 @@ func TestFollowUntilTheDaemonEnds(t *testing.T) {
 	}
 }
 
-// What the daemon could not keep for a slow reader is said at its place.
+// A gap, where the daemon could not keep records for a slow reader, is reported at its place.
 func TestFollowSaysWhatIsMissing(t *testing.T) {
 	b := newBed(t)
 	f := b.follow("-o", "json", "--last", "1")

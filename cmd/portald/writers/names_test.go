@@ -9,7 +9,7 @@ import (
 	"github.com/portald/portald/portal/service"
 )
 
-// A portald for a proxy name leaves the rules of the one without alone, and stays before those of others.
+// A portald for a proxy name leaves the rules of the one without alone, and its own stay before those of others.
 func TestTraces(t *testing.T) {
 	plain := NamesOf(&config.Config{})
 	if plain.Chains != ownChains || plain.Table != ownTable || plain.Divert != platform.DefaultDivert() {
@@ -25,7 +25,7 @@ func TestTraces(t *testing.T) {
 	}
 }
 
-// The names that operators know are those of the one service proxy of a cluster, in modes that kube-proxy has.
+// The one service proxy of a cluster uses the names that operators know, in modes that kube-proxy has.
 func TestKubeNames(t *testing.T) {
 	for _, c := range []struct {
 		cfg  config.Config

@@ -8,7 +8,7 @@ import (
 	"github.com/portald/portald/cmd/portald/config"
 )
 
-// NodePorts are served at all addresses, at those of CIDRs, or at the first address of each family of the node.
+// NodePorts are served at all addresses, at addresses in CIDRs, or at the first address of each family of the node.
 func TestNodePortAddresses(t *testing.T) {
 	addrs := func(texts ...string) (out []netip.Addr) {
 		for _, text := range texts {

@@ -301,7 +301,7 @@ func TestHangingCollector(t *testing.T) {
 	}
 }
 
-// What a collector refuses is dropped and counted, and said once.
+// Records that a collector refuses are dropped and counted, and logged once.
 func TestRefusingCollector(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
@@ -324,7 +324,8 @@ func TestRefusingCollector(t *testing.T) {
 	}
 }
 
-// What a collector cannot take now is sent again, not before it says; what it refuses of a batch is not sent again.
+// Records that a collector cannot take now are sent again, not before it says; the part of a batch that it refuses is
+// not sent again.
 func TestSentAgain(t *testing.T) {
 	requests := 0
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

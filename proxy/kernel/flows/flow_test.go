@@ -120,7 +120,7 @@ func TestParseAllocatesNothing(t *testing.T) {
 	}
 }
 
-// What the kernel sends is read without trust in its shape.
+// The kernel's messages are parsed without trust in their shape.
 func FuzzParse(f *testing.F) {
 	for _, event := range capturedEvents(f) {
 		f.Add(event)

@@ -1,5 +1,5 @@
-// Package flows sees what the kernel carries: it makes records of conntrack entries of Services that have ended, and
-// lists those that are open. It does not know how the kernel is asked.
+// Package flows observes what the kernel carries, by conntrack: it makes records of flows of Services that have ended,
+// and lists the open ones. It does not know how conntrack is read: see Options.Open and Options.List.
 package flows
 
 import (

@@ -166,7 +166,7 @@ func TestGone(t *testing.T) {
 	}
 }
 
-// What is remembered is bounded, and all of it is forgotten.
+// The memory of former endpoints is bounded, and all of it is forgotten.
 func TestRememberedIsBounded(t *testing.T) {
 	b := newBed(t, nil)
 	x, now := b.index, time.Now()

@@ -182,7 +182,7 @@ func expire(t *testing.T) {
 	}
 }
 
-// What the kernel tells of flows is what happened. With UPDATE_GOLDEN=1 the events become those of TestEnds.
+// The kernel's events tell how flows really ended. With UPDATE_GOLDEN=1 they become the events of TestEnds.
 func TestKernelTells(t *testing.T) {
 	hostWithRules(t)
 	account, err := platform.AccountFlows()
@@ -274,7 +274,7 @@ func TestKernelFilters(t *testing.T) {
 	}
 }
 
-// What the buffer has no room for is lost and counted, and later events are received.
+// Events without room in the buffer are lost and counted, and later events are received.
 func TestKernelCountsWhatIsLost(t *testing.T) {
 	hostWithRules(t)
 	events := open(t, platform.ConntrackEventOptions{Buffer: 1}) // the kernel's least: a few events

@@ -221,7 +221,7 @@ func TestBrokenFileKeepsWhatWasGood(t *testing.T) {
 	r.wait("")
 }
 
-// What is not read stops nothing, and is said in one line.
+// A file that cannot be read stops nothing, and is reported in one line.
 func TestOtherKindsAreCounted(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "dump.yaml")
 	write(t, path, kinds("v1 Pod", "v1 Pod", "example.com/v1 Service"), svc("b", "10.96.0.2"))

@@ -34,7 +34,7 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// FuzzSplitYAML: what is read of a document's parts is what is in it as a whole.
+// FuzzSplitYAML checks that the parts of a document have together what the whole has.
 func FuzzSplitYAML(f *testing.F) {
 	cluster, err := os.ReadFile("testdata/cluster.yaml")
 	check(f, err)

@@ -13,7 +13,7 @@ import (
 	"github.com/portald/portald/proxy/kube/translate"
 )
 
-// A dump of a real cluster is served whole. UPDATE_GOLDEN=1 writes the expectation anew.
+// A dump of a real cluster is served whole. UPDATE_GOLDEN=1 writes the expectation again.
 func TestRealClusterIsServedWhole(t *testing.T) {
 	log, logged := logtest.NewNullLogger()
 	store := service.NewStore()

@@ -97,7 +97,7 @@ func TestReadReturnsABoundedError(t *testing.T) {
 	}
 }
 
-// What leaves a Service without endpoints is said by name.
+// Objects that leave a Service without endpoints are reported by name.
 func TestWhatIsNotReadIsSaid(t *testing.T) {
 	a, slice := svc("a", "10.96.0.1"), sliceOf("a", "10.244.0.1")
 	endpoints := "---\napiVersion: v1\nkind: Endpoints\nmetadata: {name: a, namespace: shop}\n"

@@ -149,7 +149,7 @@ func TestModeOfService(t *testing.T) {
 	}
 }
 
-// What the operator refuses has the daemon's value, and says so.
+// A setting that the operator does not allow has the daemon's value, and is reported.
 func TestRefusedAnnotations(t *testing.T) {
 	for _, c := range []struct {
 		refused []string
@@ -180,7 +180,7 @@ func TestRefusedAnnotations(t *testing.T) {
 	}
 }
 
-// What takes rules of the kernel is reported where there are none, and replaced.
+// A setting that needs rules of the kernel is reported where there are none, and replaced.
 func TestAnnotationsWithoutRules(t *testing.T) {
 	got, problems := translated(t, strings.Replace(
 		objecttest.Service("spec: {clusterIP: 10.96.0.7, ports: [{port: 80}]}"),
@@ -232,8 +232,8 @@ func TestSCTP(t *testing.T) {
 	}
 }
 
-// What the kernel cannot do for a Service that it carries is reported, with what it can, and the daemon's is used. A
-// Service that the daemon carries has it.
+// A setting that the kernel cannot apply to a Service that it carries is reported, with what it can do, and the
+// daemon's is used. A Service that the daemon carries has it.
 func TestAlgorithmsInKernelMode(t *testing.T) {
 	some := func(a service.Algorithm) bool { return a == service.RoundRobin || a == service.Random }
 	const field = "service shop/cart: metadata.annotations[portald.io/"
@@ -275,7 +275,8 @@ func TestAlgorithmsInKernelMode(t *testing.T) {
 	}
 }
 
-// What a header would tell of TCP clients, a UDP endpoint is not told, and the rest of the Service goes on.
+// A header that tells TCP endpoints of their clients is not sent to UDP endpoints, and the rest of the Service is
+// served.
 func TestProxyHeaderIsForTCP(t *testing.T) {
 	got, problems := translated(t, strings.Replace(objecttest.Service("spec: {clusterIP: 10.96.0.7, ports: [{name: "+
 		"dns, port: 53, protocol: UDP}, {name: tcp, port: 53}]}"),

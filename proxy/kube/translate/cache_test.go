@@ -145,7 +145,7 @@ func TestNodeIsKept(t *testing.T) {
 	}
 }
 
-// When the zone becomes known, or another, all Services are translated anew; that the Node object goes changes nothing.
+// When the zone becomes known or changes, all Services are translated again; that the Node object goes changes nothing.
 func TestZoneMovesHints(t *testing.T) {
 	cache, store, _ := newCache(t)
 	svc, slices := objecttest.Objects(t, objecttest.Service("spec: {clusterIP: 10.96.0.7, ports: [{port: 80}]}")+
@@ -210,7 +210,7 @@ func TestTriggerTimes(t *testing.T) {
 	}
 }
 
-// What is held back comes whole, and a state that replaces another says what is gone.
+// A deferred state comes whole, and a state that replaces another says what is gone.
 func TestHoldAndReplace(t *testing.T) {
 	cache, store, _ := newCache(t)
 	svc, slices := objecttest.Objects(t, objecttest.Service("spec: {clusterIP: 10.96.0.7, ports: [{port: 80}]}")+

@@ -61,7 +61,8 @@ func TestHints(t *testing.T) {
 	}
 }
 
-// Families have their hints each by themselves, and so do ports; an endpoint in two slices has those of the better one.
+// Families have their hints each by themselves, and so do ports; an endpoint in two slices has the hints of the better
+// one.
 func TestHintsOfFamiliesPortsAndDuplicates(t *testing.T) {
 	const spec = "spec: {clusterIPs: [10.96.0.7, 'fd00::7'], ports: [{name: a, port: 80}, {name: b, port: 81}]}"
 	got, _ := translated(t, objecttest.Service(spec)+

@@ -59,8 +59,7 @@ func outcome(t *testing.T, ports []*service.Port, all []asListed) string {
 		len(p.Usable(family, service.NodeScope)))
 }
 
-// slicesOf lists endpoints with one address in slices, as many as there are: those of the first have names before those
-// of the second.
+// slicesOf lists endpoints with one address in slices, one slice for each list, with names in their order.
 func slicesOf(family string, each ...[]asListed) (text string) {
 	addr := map[string]string{"IPv4": "10.244.0.1", "IPv6": "fd01::1"}[family]
 	for i, all := range each {

@@ -198,7 +198,7 @@ func TestManyPortsOfManyEndpoints(t *testing.T) {
 	}
 }
 
-// What a slice says of the zone of somebody else's node is believed only as long as no other slice says otherwise.
+// The zone that a slice gives to somebody else's node is believed only as long as no other slice says otherwise.
 func TestZonesThatAreContradicted(t *testing.T) {
 	c := NewCache(service.NewStore(), Options{ClientPods: true}, quiet())
 	slice := func(namespace, zone string) *discoveryv1.EndpointSlice {

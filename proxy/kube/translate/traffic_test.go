@@ -9,7 +9,7 @@ import (
 	"github.com/portald/portald/proxy/kube/objecttest"
 )
 
-// translated is what Translate makes of YAML documents, as text, and its problems.
+// translated returns the service ports of YAML documents, as text, and their problems.
 func translated(t *testing.T, text string, opts Options) (rendered string, problems []Problem) {
 	t.Helper()
 	svc, endpointSlices := objecttest.Objects(t, text)

@@ -1,5 +1,5 @@
-// Package wake tells that clients of a Service wait for an endpoint, and scales the workload that the Service names for
-// that from 0. It does not know who waits, and scales nothing down.
+// Package wake reports that clients of a Service wait for an endpoint, and scales the workload that the Service names
+// for that (portald.io/wake) from 0. It does not know who waits, and scales nothing down.
 package wake
 
 import (

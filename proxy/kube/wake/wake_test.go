@@ -152,7 +152,7 @@ func TestScalesFromZero(t *testing.T) {
 	}
 }
 
-// What another node has scaled between our two requests is left alone.
+// A workload that another node has scaled between our two requests is left alone.
 func TestAnotherNodeWasFaster(t *testing.T) {
 	r := newRig(t, true)
 	r.version = "stale"
@@ -219,7 +219,7 @@ func TestNothingToScale(t *testing.T) {
 	}
 }
 
-// A namespace with many Services does not hold up those of others for long.
+// A namespace with many Services does not delay Services of others for long.
 func TestNamespacesShare(t *testing.T) {
 	w := New(Options{}) // nothing runs
 	for i := range 3 * mostNeeds {

@@ -159,7 +159,7 @@ func TestEventsOfManyNodes(t *testing.T) {
 	})
 }
 
-// What there is to say when a Service has changed is another event.
+// A problem of a Service that has changed is another event.
 func TestEventsOfWhatIsSetAside(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newAPIServer(t, translate.Options{NodeName: "n1"})
@@ -182,8 +182,8 @@ func TestEventsOfWhatIsSetAside(t *testing.T) {
 	})
 }
 
-// Nobody waits for events: not when nobody writes them, nor when there are many. What a Recorder is not asked to write
-// it does not keep the server busy with.
+// Nobody waits for events: neither when no Recorder runs, nor when there are many. The server gets them at a bounded
+// rate.
 func TestEventsNeverBlock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newAPIServer(t, translate.Options{NodeName: "n1"})

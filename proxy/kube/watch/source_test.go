@@ -37,8 +37,8 @@ import (
 	"github.com/portald/portald/proxy/kube/translate"
 )
 
-// TestMain takes out what the library has errors wait for: it goes by a clock that all tests share, and in synctest's
-// bubbles time begins anew.
+// TestMain removes the library's wait after errors: it uses a clock that all tests share, and in synctest's bubbles
+// time begins again.
 func TestMain(m *testing.M) {
 	utilruntime.ErrorHandlers = utilruntime.ErrorHandlers[:1]
 	m.Run()
@@ -163,7 +163,7 @@ func (s *apiServer) start() *Source {
 	return w
 }
 
-// serves fails unless this is what the store holds once everything has settled.
+// serves fails unless the store has these service ports once everything has settled.
 func (s *apiServer) serves(what, want string) {
 	s.t.Helper()
 	synctest.Wait()

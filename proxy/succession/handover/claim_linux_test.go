@@ -15,7 +15,7 @@ import (
 	"github.com/portald/portald/proxy/splice"
 )
 
-// estateOfDead is what a daemon had given to a keeper when it died.
+// estateOfDead has what a daemon had given to a keeper when it died.
 type estateOfDead struct {
 	t     *testing.T
 	k     *Keeper
@@ -180,7 +180,7 @@ func TestClaimerOfBefore(t *testing.T) {
 	must(t, next.Bye())
 }
 
-// What nobody settles is reset once its time is over, also if it is claimed and left again and again.
+// Connections that nobody settles are reset once their time is over, also if they are claimed and left again and again.
 func TestUnsettledIsReset(t *testing.T) {
 	const keepFor = 300 * time.Millisecond
 	began := time.Now()
@@ -270,8 +270,8 @@ func TestOutdated(t *testing.T) {
 	left(0)
 }
 
-// What a predecessor had sent and not confirmed when it died may still be claimed by its notes, which the successor has
-// to see to first. Of what comes to nothing it takes nothing.
+// Connections that a predecessor had sent and not confirmed when it died may still be claimed by its notes, which the
+// successor has to invalidate first. If that fails it takes none of them.
 func TestUnconfirmed(t *testing.T) {
 	for _, may := range []bool{true, false} {
 		t.Run(fmt.Sprintf("may be taken %t", may), func(t *testing.T) {

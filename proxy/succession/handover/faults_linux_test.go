@@ -173,7 +173,7 @@ func TestLateGo(t *testing.T) {
 	}
 }
 
-// What a predecessor or successor never sends ends the hand-over, and leaves nothing open.
+// A message that a predecessor or successor never sends ends the hand-over, and leaves nothing open.
 func TestNonsense(t *testing.T) {
 	d, other := connection(t, 1), connection(t, 2)
 	other.Conn.Attempts = nil

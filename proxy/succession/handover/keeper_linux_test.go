@@ -117,7 +117,7 @@ func gives(k *Keeping, all []*splice.Kept) error {
 	return err
 }
 
-// What a daemon had when it died is claimed by the next one, once, but for what it had dropped.
+// Connections of a daemon that died are claimed by the next one, once, except for those that it had dropped.
 func TestKeeperPassesOn(t *testing.T) {
 	_, path := keeperAt(t, time.Minute, 1000)
 	first := daemonOf(t, path)
@@ -227,7 +227,7 @@ func TestKeeperForgets(t *testing.T) {
 	})
 }
 
-// What nobody claims is reset, so that no client takes it for the end of its stream.
+// Connections that nobody claims are reset, so that no client takes their end for the end of its stream.
 func TestKeeperResetsWhatNobodyClaims(t *testing.T) {
 	_, path := keeperAt(t, 50*time.Millisecond, 1000)
 	d := daemonOf(t, path)
@@ -242,7 +242,7 @@ func TestKeeperResetsWhatNobodyClaims(t *testing.T) {
 	}
 }
 
-// What nobody can claim any more since the keeper ends is reset too.
+// Connections that nobody can claim any more since the keeper ends are reset too.
 func TestKeeperResetsAtItsEnd(t *testing.T) {
 	k, path, end := endingKeeperAt(t, time.Minute, 1000)
 	d := daemonOf(t, path)
@@ -315,7 +315,7 @@ func TestKeeperLeavesConnectionsOfTheLiving(t *testing.T) {
 	}
 }
 
-// What another daemon had held, or has left, is room for the next one as soon as it is closed.
+// Descriptors of another daemon are room for the next one as soon as they are closed.
 func TestKeeperHasRoomAgain(t *testing.T) {
 	k, path := keeperAt(t, time.Minute, 10)
 	_, files := pair(t)

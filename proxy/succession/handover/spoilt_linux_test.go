@@ -26,7 +26,7 @@ type spoilt struct {
 	number        int           // of the message
 	patience      time.Duration // of both sides
 
-	kinds     [2][]kind // that were sent, those of the predecessor first
+	kinds     [2][]kind // that were sent, the predecessor's first
 	came      int       // connections in batches that came whole
 	given     int       // connections that the predecessor knows to be the successor's
 	successor recordingTaker
@@ -58,7 +58,7 @@ func (h *spoilt) run(t *testing.T) {
 	r.Close()
 }
 
-// pass is what the relay does. It is called for one message at a time, but for the last of either side.
+// pass is the relay's function. It is called for one message at a time, but for the last of either side.
 func (h *spoilt) pass(m *handovertest.Message) handovertest.Fate {
 	side := 0
 	if m.FromSuccessor {

@@ -138,7 +138,7 @@ func TestListOfMany(t *testing.T) {
 	}
 }
 
-// What the kernel knows of sockets is asked for by id, and of those that have ended nothing is known.
+// TCP_INFO is read by id, and connections that have ended have none.
 func TestTCPIsAdded(t *testing.T) {
 	path := carrying(t, 3)
 	all := []adminsocket.Connection{{ID: 2}, {ID: 99}, {ID: 3}}

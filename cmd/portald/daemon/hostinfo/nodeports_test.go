@@ -26,7 +26,7 @@ func ranges(text string) (out config.NodePortAddresses) {
 	return out
 }
 
-// nodePortsOf are those of a host with addresses, of which some are its own primary ones.
+// nodePortsOf returns the NodePorts of a host with addresses, of which some are its primary ones.
 func nodePortsOf(cfg *config.Config, host, own *string) (n *NodePorts, log *bytes.Buffer) {
 	log = &bytes.Buffer{}
 	to := logrus.New()
@@ -116,7 +116,7 @@ func TestWhereNodePortsAreBound(t *testing.T) {
 	}
 }
 
-// What changes is told to who follows, and said, and nothing else is.
+// Changes, and nothing else, are reported to followers and logged.
 func TestNodePortsFollow(t *testing.T) {
 	host, own := "", ""
 	n, log := nodePortsOf(&config.Config{NodePorts: ranges("203.0.113.0/24 fd00::/8")}, &host, &own)

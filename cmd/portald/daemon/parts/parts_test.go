@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// events are what parts did, in order.
+// events has the starts and stops of parts, in order.
 type events struct {
 	mu  sync.Mutex
 	all []string

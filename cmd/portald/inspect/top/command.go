@@ -1,6 +1,6 @@
-// Package top is portald top: Services, endpoints, connections and records of the portald that runs on this node, on
-// the whole terminal, kept up to date. It asks the admin API for what is shown and nothing else, and computes rates
-// from one answer to the next.
+// Package top implements portald top: Services, endpoints, connections and records of the portald that runs on this
+// node, on the whole terminal, kept up to date. It has only what the admin API returns, and computes rates from one
+// answer to the next.
 package top
 
 import (

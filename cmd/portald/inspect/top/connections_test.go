@@ -135,7 +135,7 @@ func TestHelpAndQuit(t *testing.T) {
 	b.press("q")
 }
 
-// What tenants write does nothing to the terminal, nor to the colours of the library.
+// Texts of tenants do nothing to the terminal, nor to the colours of the library.
 func TestTextIsEscaped(t *testing.T) {
 	b := newBed(t)
 	c := conn(1, "shop/[red]cart", "10.0.0.1:1001", 1)

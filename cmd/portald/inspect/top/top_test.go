@@ -168,7 +168,7 @@ func (b *bed) press(text string) {
 
 func (b *bed) key(k tcell.Key) { b.screen.InjectKey(k, 0, tcell.ModNone) }
 
-// text is what is on the screen, line by line. It is read between two drawings.
+// text returns the contents of the screen, line by line. It is read between two drawings.
 func (b *bed) text() string {
 	var out strings.Builder
 	b.top.app.QueueUpdate(func() {
