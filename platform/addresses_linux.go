@@ -18,7 +18,7 @@ func LocalAddresses() ([]netip.Addr, error) {
 
 // localAddresses also returns, of these, those by which others know this host, as LocalSet.Node has them.
 func localAddresses(without string) (all, node []netip.Addr, err error) {
-	found, err := netlink.AddrList(nil, netlink.FAMILY_ALL)
+	addrs, err := netlink.AddrList(nil, netlink.FAMILY_ALL)
 	if err != nil {
 		return nil, nil, fmt.Errorf("list local addresses: %w", err)
 	}
@@ -28,7 +28,7 @@ func localAddresses(without string) (all, node []netip.Addr, err error) {
 			index = link.Attrs().Index
 		}
 	}
-	for _, a := range found {
+	for _, a := range addrs {
 		addr, ok := netip.AddrFromSlice(a.IP)
 		if addr = addr.Unmap(); !ok {
 			continue

@@ -1,5 +1,6 @@
-// Package platform is what portald needs of the operating system: commands, limits, sysctls, local addresses, routes
-// and the conntrack table. It knows nothing of services or portals.
+// Package platform has the calls to the operating system that portald needs: commands, limits, sysctls, local
+// addresses, routes and the conntrack table. Where a system lacks one, it returns errors.ErrUnsupported or nothing, so
+// that callers compile everywhere. It knows nothing of Services or portals.
 package platform
 
 import (

@@ -58,7 +58,7 @@ func listStale(
 	list.AddRawData(request)
 	err = list.ExecuteIter(unix.NETLINK_NETFILTER, 0, func(b []byte) bool {
 		attributes := b[min(len(b), nfgenmsgSize):]
-		if f, ok := parseFlow(attributes); ok && asked(q, f) && stale(f) {
+		if f, ok := parseFlow(attributes); ok && matches(q, f) && stale(f) {
 			name := append([]byte(nil), b[:nfgenmsgSize]...)
 			name = attribute(name, ctaTupleOrig|unix.NLA_F_NESTED, find(attributes, ctaTupleOrig))
 			names = append(names, attribute(name, ctaID, find(attributes, ctaID)))
@@ -71,10 +71,10 @@ func listStale(
 	return names, errors.Join(err, ctx.Err())
 }
 
-// asked tells whether the kernel would have listed a flow if it knew all filters.
-func asked(q inet.FlowQuery, f inet.Flow) bool {
-	if q.Unanswered {
-		return !f.Answered && !f.Translated()
+// matches tells whether the kernel would have listed a flow if it knew all filters.
+func matches(q inet.FlowQuery, f inet.Flow) bool {
+	if q.Unreplied {
+		return !f.Replied && !f.Translated()
 	}
 	return f.Protocol == inet.UDP
 }
@@ -90,14 +90,14 @@ func parseFlow(attributes []byte) (f inet.Flow, ok bool) {
 	}
 	f.Protocol, f.To, f.Replier = inet.Protocol(protocol[0]), to, replier
 	if status := find(attributes, ctaStatus); len(status) == 4 {
-		f.Answered = binary.BigEndian.Uint32(status)&ipsSeenReply != 0
+		f.Replied = binary.BigEndian.Uint32(status)&ipsSeenReply != 0
 	}
 	return f, true
 }
 
 // flowRequests are the dumps that a query takes.
 func flowRequests(q inet.FlowQuery) (out [][]byte) {
-	if q.Unanswered {
+	if q.Unreplied {
 		b := []byte{unix.AF_UNSPEC, 0, 0, 0} // struct nfgenmsg
 		b = attribute(b, ctaStatus, make([]byte, 4))
 		return [][]byte{attribute(b, ctaStatusMask, binary.BigEndian.AppendUint32(nil, ipsSeenReply|ipsDstNAT))}

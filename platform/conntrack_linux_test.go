@@ -19,11 +19,11 @@ import (
 type entry struct {
 	protocol        inet.Protocol
 	client, to, via string
-	answered        bool
+	replied         bool
 }
 
 func (e entry) String() string {
-	return fmt.Sprintf("%s %s %s %s %t", e.protocol, e.client, e.to, e.via, e.answered)
+	return fmt.Sprintf("%s %s %s %s %t", e.protocol, e.client, e.to, e.via, e.replied)
 }
 
 // add puts it into the kernel's table.
@@ -31,7 +31,7 @@ func (e entry) add(t testing.TB) {
 	t.Helper()
 	client, to, via := netip.MustParseAddrPort(e.client), netip.MustParseAddrPort(e.to), netip.MustParseAddrPort(e.via)
 	status := uint32(1 << 3) // confirmed
-	if e.answered {
+	if e.replied {
 		status |= ipsSeenReply | 1<<2 // assured
 	}
 	if to != via {
@@ -43,7 +43,7 @@ func (e entry) add(t testing.TB) {
 	b = attribute(b, ctaTimeout, binary.BigEndian.AppendUint32(nil, 60))
 	if e.protocol == inet.TCP {
 		state := byte(1) // TCP_CONNTRACK_SYN_SENT
-		if e.answered {
+		if e.replied {
 			state = 3 // TCP_CONNTRACK_ESTABLISHED
 		}
 		b = nest(b, ctaProtoinfo, func(b []byte) []byte {
@@ -66,7 +66,7 @@ func (e entry) add(t testing.TB) {
 	}
 }
 
-// entries are those of the kernel's table.
+// entries are the entries of the kernel's table.
 func entries(t *testing.T) (out []string) {
 	t.Helper()
 	err := ListFlows(t.Context(), false, func(b []byte) bool {
@@ -75,7 +75,7 @@ func entries(t *testing.T) (out []string) {
 		if !ok || !known {
 			t.Errorf("an entry that cannot be read: %x", b)
 		}
-		e := entry{f.Protocol, client.String(), f.To.String(), f.Replier.String(), f.Answered}
+		e := entry{f.Protocol, client.String(), f.To.String(), f.Replier.String(), f.Replied}
 		out = append(out, e.String())
 		return true
 	})
@@ -152,14 +152,14 @@ func TestDeleteFlows(t *testing.T) {
 		return out
 	}
 	for name, test := range map[string]struct {
-		query inet.FlowQuery
-		asked func(entry) bool // all of these are offered
-		only  func(entry) bool // and none but these
+		query   inet.FlowQuery
+		offered func(entry) bool // all of these are offered
+		only    func(entry) bool // and none but these
 	}{
 		"UDP": {inet.FlowQuery{}, udp, udp},
-		"unanswered": {inet.FlowQuery{Unanswered: true},
-			func(e entry) bool { return !e.answered && e.to == e.via },
-			func(e entry) bool { return !e.answered && e.to == e.via }},
+		"unanswered": {inet.FlowQuery{Unreplied: true},
+			func(e entry) bool { return !e.replied && e.to == e.via },
+			func(e entry) bool { return !e.replied && e.to == e.via }},
 		"to one address of each family": {inet.FlowQuery{To: to(vip4, vip6)},
 			func(e entry) bool { return udp(e) && (e.to == vip4 || e.to == vip6) },
 			func(e entry) bool { return udp(e) && (e.to == vip4 || six(e)) }},
@@ -179,15 +179,15 @@ func TestDeleteFlows(t *testing.T) {
 			inNamespace(t)
 			want, offered := []string{}, map[string]bool{}
 			for _, e := range all {
-				if e.add(t); !test.asked(e) {
+				if e.add(t); !test.offered(e) {
 					want = append(want, e.String())
 				}
 			}
 			n, err := DeleteFlows(t.Context(), test.query, func(f inet.Flow) bool {
-				is := fmt.Sprint(f.Protocol, " ", f.To, " ", f.Replier, " ", f.Answered)
+				is := fmt.Sprint(f.Protocol, " ", f.To, " ", f.Replier, " ", f.Replied)
 				offered[is] = true
 				return slices.ContainsFunc(all, func(e entry) bool {
-					return test.asked(e) && is == fmt.Sprint(e.protocol, " ", e.to, " ", e.via, " ", e.answered)
+					return test.offered(e) && is == fmt.Sprint(e.protocol, " ", e.to, " ", e.via, " ", e.replied)
 				})
 			})
 			slices.Sort(want)
@@ -195,7 +195,7 @@ func TestDeleteFlows(t *testing.T) {
 				t.Errorf("deleted %d, %v, left\n%s\nwant\n%s", n, err, strings.Join(left, "\n"), strings.Join(want, "\n"))
 			}
 			for _, e := range all {
-				if is := fmt.Sprint(e.protocol, " ", e.to, " ", e.via, " ", e.answered); offered[is] && !test.only(e) {
+				if is := fmt.Sprint(e.protocol, " ", e.to, " ", e.via, " ", e.replied); offered[is] && !test.only(e) {
 					t.Errorf("%s was offered", e)
 				}
 			}
@@ -203,7 +203,7 @@ func TestDeleteFlows(t *testing.T) {
 	}
 }
 
-// BenchmarkDeleteFlows is what a look costs on a node with 200,000 flows, of which none is to be deleted.
+// BenchmarkDeleteFlows measures a scan on a node with 200,000 flows, of which none is to be deleted.
 func BenchmarkDeleteFlows(b *testing.B) {
 	inNamespace(b)
 	for i := range 200_000 {
@@ -216,7 +216,7 @@ func BenchmarkDeleteFlows(b *testing.B) {
 	}
 	to := func(text string) []netip.AddrPort { return []netip.AddrPort{netip.MustParseAddrPort(text)} }
 	for name, q := range map[string]inet.FlowQuery{
-		"unanswered": {Unanswered: true}, "UDP": {}, "UDP to one of IPv4": {To: to("10.96.0.11:53")},
+		"unanswered": {Unreplied: true}, "UDP": {}, "UDP to one of IPv4": {To: to("10.96.0.11:53")},
 		"UDP to one of IPv6": {To: to("[fd00:96::10]:53")},
 	} {
 		b.Run(name, func(b *testing.B) {

@@ -11,7 +11,8 @@ import (
 
 const netfilter = "/proc/sys/net/netfilter/nf_conntrack_"
 
-// FlowAccounting is what the kernel tells of flows that begin from now on, in the network namespace of the process.
+// FlowAccounting holds what the kernel counts for flows that begin from now on, in the network namespace of the
+// process.
 type FlowAccounting struct {
 	Counted bool // packets and bytes
 	Timed   bool // when they began and ended

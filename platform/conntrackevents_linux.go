@@ -34,9 +34,9 @@ type mmsghdr struct {
 
 // ConntrackEventOptions say which events are received.
 type ConntrackEventOptions struct {
-	Begins bool // of flows that begin, beside those of flows that end
-	Any    bool // also of flows whose destination is not translated by rules, as those of IPVS
-	Buffer int  // bytes for what is not yet received: an event takes a kilobyte or less
+	Begins bool // events of flows that begin too, beside flows that end
+	Any    bool // events also of flows whose destination is not translated by rules, as with IPVS
+	Buffer int  // bytes for events not yet received, each a kilobyte or less
 }
 
 // OpenConntrackEvents subscribes to events. Since Linux 5.19 a flow that began while nobody had subscribed reports no

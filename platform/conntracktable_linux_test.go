@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// What the kernel answers is read without trust in its shape.
+// Answers of the kernel are read without trust in their shape.
 func FuzzFlowAnswer(f *testing.F) {
 	client, local := netip.MustParseAddrPort("10.0.0.9:4000"), netip.MustParseAddrPort("10.0.0.1:11000")
 	f.Add(flowRequest(nil, client, local))

@@ -35,7 +35,7 @@ func MakeFolder(path string) error {
 	return err
 }
 
-// makeAbove makes the folder above such a folder: that of the daemon is one too.
+// makeAbove makes the folder above such a folder: the daemon's folder is one too.
 func makeAbove(path string) error {
 	if path == DataDir() {
 		return MakeFolder(path)

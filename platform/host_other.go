@@ -44,7 +44,7 @@ func LocalAddresses() ([]netip.Addr, error) {
 // localAddresses also returns, of these, those by which others know this host, as LocalSet.Node has them. On the
 // interface of that name addresses without a network are Services'.
 func localAddresses(without string) (all, node []netip.Addr, err error) {
-	found, err := net.InterfaceAddrs()
+	addrs, err := net.InterfaceAddrs()
 	if err != nil {
 		return nil, nil, fmt.Errorf("list local addresses: %w", err)
 	}
@@ -52,7 +52,7 @@ func localAddresses(without string) (all, node []netip.Addr, err error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	for _, prefix := range prefixesOf(found) {
+	for _, prefix := range prefixesOf(addrs) {
 		addr := prefix.Addr().Unmap()
 		all = append(all, addr)
 		if _, is := services[addr]; !is && addr.IsGlobalUnicast() {
@@ -77,11 +77,11 @@ func servicesOn(name string) (map[netip.Addr]struct{}, error) {
 		if !strings.EqualFold(i.Name, name) {
 			continue
 		}
-		found, err := i.Addrs()
+		addrs, err := i.Addrs()
 		if err != nil {
 			return nil, fmt.Errorf("list addresses of %s: %w", i.Name, err)
 		}
-		for _, prefix := range prefixesOf(found) {
+		for _, prefix := range prefixesOf(addrs) {
 			if prefix.IsSingleIP() {
 				out[prefix.Addr().Unmap()] = struct{}{}
 			}
@@ -90,8 +90,8 @@ func servicesOn(name string) (map[netip.Addr]struct{}, error) {
 	return out, nil
 }
 
-func prefixesOf(found []net.Addr) (out []netip.Prefix) {
-	for _, a := range found {
+func prefixesOf(addrs []net.Addr) (out []netip.Prefix) {
+	for _, a := range addrs {
 		if prefix, err := netip.ParsePrefix(a.String()); err == nil {
 			out = append(out, prefix)
 		}

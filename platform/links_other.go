@@ -16,11 +16,11 @@ func NewInterfaces() (*Interfaces, error) { return &Interfaces{}, nil }
 
 // Name is the name of the interface with that index, empty when there is none.
 func (*Interfaces) Name(index int) string {
-	found, err := net.InterfaceByIndex(index)
+	device, err := net.InterfaceByIndex(index)
 	if err != nil {
 		return ""
 	}
-	return found.Name
+	return device.Name
 }
 
 // NameKnown knows no name without asking the system.

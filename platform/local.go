@@ -61,9 +61,9 @@ func again(ctx context.Context, failed func(error), follow func() error) error {
 	}
 }
 
-// Node returns the addresses by which others know this host, in order, to which sockets can be bound: all but those of
-// loopback and of links, those that the set was made without, and those of which the host does not know yet whether
-// another has them. It never blocks, and the caller does not change it.
+// Node returns the addresses by which others know this host, in order, to which sockets can be bound: all but loopback
+// and link-local addresses, addresses that the set was made without, and addresses of which the host does not know yet
+// whether another has them. It never blocks, and the caller does not change it.
 func (s *LocalSet) Node() []netip.Addr { return *s.node.Load() }
 
 // Changed receives after a change of Node.

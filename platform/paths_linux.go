@@ -23,16 +23,16 @@ type Paths struct {
 	kernel     *netlink.Handle
 	interfaces *Interfaces
 	seed       maphash.Seed
-	asked      chan struct{} // closed by the first lookup
+	inUse      chan struct{} // closed by the first lookup
 	first      sync.Once
 
 	current atomic.Pointer[epoch] // nil: nothing is cached
 	changed atomic.Bool           // the next epoch is about to begin
-	ways    [maxWays]atomic.Pointer[knownWay]
+	cache   [cacheSlots]atomic.Pointer[cachedHop]
 }
 
-// way is how an address is reached.
-type way struct {
+// nextHop tells how an address is reached.
+type nextHop struct {
 	device int  // its index; 0: unreachable, or this host's own address
 	pod    bool // a pod of this host
 	remote bool // on another host, by an uplink or a tunnel
@@ -41,16 +41,16 @@ type way struct {
 // epoch is a time without changes of routes. It is not of size zero: epochs are told apart by their addresses.
 type epoch struct{ _ byte }
 
-// knownWay is what the kernel answered within an epoch.
-type knownWay struct {
+// cachedHop is an answer of the kernel, valid within its epoch.
+type cachedHop struct {
 	to    netip.Addr
 	since *epoch
-	way   way
+	hop   nextHop
 }
 
 const (
-	maxWays   = 1 << 14                // slots of the cache, by hash of the address
-	wayGather = 100 * time.Millisecond // how long changes are gathered before the cache is invalidated
+	cacheSlots = 1 << 14                // slots of the cache, by hash of the address
+	gatherTime = 100 * time.Millisecond // how long changes are gathered before the cache is invalidated
 )
 
 // NewPaths returns a Paths, which the caller closes after the last lookup.
@@ -59,7 +59,7 @@ func NewPaths(interfaces *Interfaces) (*Paths, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open a socket for route lookups: %w", err)
 	}
-	return &Paths{kernel: kernel, interfaces: interfaces, seed: maphash.MakeSeed(), asked: make(chan struct{})}, nil
+	return &Paths{kernel: kernel, interfaces: interfaces, seed: maphash.MakeSeed(), inUse: make(chan struct{})}, nil
 }
 
 // Close closes the socket of lookups.
@@ -71,7 +71,7 @@ func (p *Paths) Run(ctx context.Context, failed func(error)) error {
 	select {
 	case <-ctx.Done():
 		return nil
-	case <-p.asked:
+	case <-p.inUse:
 	}
 	groups := []uint{
 		unix.RTNLGRP_LINK, unix.RTNLGRP_NEXTHOP, unix.RTNLGRP_IPV4_IFADDR, unix.RTNLGRP_IPV4_ROUTE, unix.RTNLGRP_IPV4_RULE,
@@ -93,7 +93,7 @@ func (p *Paths) invalidate(syscall.NetlinkMessage) {
 	if p.changed.Swap(true) {
 		return
 	}
-	time.AfterFunc(wayGather, func() {
+	time.AfterFunc(gatherTime, func() {
 		p.changed.Store(false)
 		if now := p.current.Load(); now != nil {
 			p.current.CompareAndSwap(now, &epoch{})
@@ -108,7 +108,7 @@ func (p *Paths) invalidate(syscall.NetlinkMessage) {
 // there, and may have lied about its address. In doubt it returns false. It may ask the kernel, and block; its answers
 // may be 0.1 s old.
 func (p *Paths) Returns(client, endpoint netip.Addr, iface int) bool {
-	return mayReturn(client, endpoint) && returns(p.way(client), p.way(endpoint), iface)
+	return mayReturn(client, endpoint) && returns(p.nextHop(client), p.nextHop(endpoint), iface)
 }
 
 // ReturnsKnown is Returns without asking the kernel: it never blocks, and the answer may not be known.
@@ -128,14 +128,14 @@ func mayReturn(client, endpoint netip.Addr) bool {
 	return client != endpoint && client.Is6() == endpoint.Is6() && client.IsGlobalUnicast() && !client.Is4In6()
 }
 
-func returns(there, back way, iface int) bool {
+func returns(there, back nextHop, iface int) bool {
 	return there.device != 0 && back.device != 0 && there.device != back.device && (there.pod || back.pod) &&
 		(iface == 0 || iface == there.device)
 }
 
 // Remote tells whether an address is on another host, or of a pod there: packets to it leave by an uplink or a
 // tunnel. In doubt it returns false. It may block, and be out of date, as Returns.
-func (p *Paths) Remote(addr netip.Addr) bool { return p.way(addr).remote }
+func (p *Paths) Remote(addr netip.Addr) bool { return p.nextHop(addr).remote }
 
 // RemoteKnown is Remote without asking the kernel: it never blocks, and the answer may not be known.
 func (p *Paths) RemoteKnown(addr netip.Addr) (remote, known bool) {
@@ -143,46 +143,46 @@ func (p *Paths) RemoteKnown(addr netip.Addr) (remote, known bool) {
 	return w.remote, known
 }
 
-func (p *Paths) way(to netip.Addr) way {
-	p.first.Do(func() { close(p.asked) })
+func (p *Paths) nextHop(to netip.Addr) nextHop {
+	p.first.Do(func() { close(p.inUse) })
 	if w, known := p.cached(to); known {
 		return w
 	}
 	since := p.current.Load() // before the lookup
 	w := p.lookUp(to)
 	if since != nil {
-		p.slot(to).Store(&knownWay{to, since, w})
+		p.slot(to).Store(&cachedHop{to, since, w})
 	}
 	return w
 }
 
-func (p *Paths) cached(to netip.Addr) (way, bool) {
+func (p *Paths) cached(to netip.Addr) (nextHop, bool) {
 	now := p.current.Load()
 	if now == nil {
-		return way{}, false
+		return nextHop{}, false
 	}
 	k := p.slot(to).Load()
 	if k == nil || k.since != now || k.to != to {
-		return way{}, false
+		return nextHop{}, false
 	}
-	return k.way, true
+	return k.hop, true
 }
 
-func (p *Paths) slot(to netip.Addr) *atomic.Pointer[knownWay] {
+func (p *Paths) slot(to netip.Addr) *atomic.Pointer[cachedHop] {
 	b := to.As16()
-	return &p.ways[maphash.Bytes(p.seed, b[:])%maxWays]
+	return &p.cache[maphash.Bytes(p.seed, b[:])%cacheSlots]
 }
 
-func (p *Paths) lookUp(to netip.Addr) way {
+func (p *Paths) lookUp(to netip.Addr) nextHop {
 	if to.IsLinkLocalUnicast() {
-		return way{}
+		return nextHop{}
 	}
 	by, ok := p.route(to, 0)
 	if !ok {
-		return way{}
+		return nextHop{}
 	}
 	kind, uplink := p.kind(by.LinkIndex), p.isUplink(by.LinkIndex, inet.FamilyOf(to))
-	return way{
+	return nextHop{
 		device: by.LinkIndex,
 		pod:    direct(by) && slices.Contains(podDevices(), kind) && !uplink,
 		remote: uplink || slices.Contains(tunnelDevices(), kind),
@@ -191,11 +191,11 @@ func (p *Paths) lookUp(to netip.Addr) way {
 
 // route returns the unicast route to an address, only by one device unless that is 0.
 func (p *Paths) route(to netip.Addr, device int) (netlink.Route, bool) {
-	found, err := p.kernel.RouteGetWithOptions(to.AsSlice(), &netlink.RouteGetOptions{OifIndex: device})
-	if err != nil || len(found) != 1 || found[0].Type != unix.RTN_UNICAST {
+	routes, err := p.kernel.RouteGetWithOptions(to.AsSlice(), &netlink.RouteGetOptions{OifIndex: device})
+	if err != nil || len(routes) != 1 || routes[0].Type != unix.RTN_UNICAST {
 		return netlink.Route{}, false
 	}
-	return found[0], true
+	return routes[0], true
 }
 
 // direct tells whether a route has no gateway.

@@ -11,7 +11,7 @@ import (
 	"github.com/portald/portald/platform/inet"
 )
 
-// PrimaryAddresses returns the address of each family by which other networks know this host: that of the default
+// PrimaryAddresses returns the address of each family by which other networks know this host: the one of the default
 // route, or the first one of its interface. Without such a route it is the first of any interface but loopback and the
 // one named without. A family without addresses has none.
 func PrimaryAddresses(without string) (out []netip.Addr, err error) {

@@ -88,7 +88,7 @@ func moveSocket(socket, path string) error {
 	return os.Rename(socket, path)
 }
 
-// PrivateListener is what ListenPrivate returns.
+// PrivateListener is a listener that ListenPrivate made; Close removes its socket file.
 type PrivateListener struct {
 	*net.UnixListener
 	path string

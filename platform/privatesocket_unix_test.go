@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// A process that is killed while it begins to listen leaves a folder, which the next ones remove; not that of one which
-// is about to listen, and nothing of others.
+// A process that is killed while it begins to listen leaves a folder, which the next ones remove; not the folder of one
+// which is about to listen, and nothing of others.
 func TestListenPrivateTidiesUp(t *testing.T) {
 	folder, err := os.MkdirTemp("", "private") // the path of a test's own folder may be too long for a socket
 	if err != nil {

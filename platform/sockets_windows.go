@@ -7,7 +7,7 @@ import (
 )
 
 // ReportRefusals has a UDP socket report that a port it has sent to is closed, which package net turns off. It is for
-// connected sockets: any other would fail its next receive for what one of its peers did.
+// connected sockets: any other would fail its next receive because of one of its peers.
 func ReportRefusals(fd uintptr) {
 	on, n := uint32(1), uint32(0)
 	_ = windows.WSAIoctl(windows.Handle(fd), windows.SIO_UDP_CONNRESET, (*byte)(unsafe.Pointer(&on)),

@@ -122,8 +122,8 @@ func TestDivert(t *testing.T) {
 
 // local tells whether routing delivers what goes to an address here.
 func local(to string, o netlink.RouteGetOptions) bool {
-	found, err := netlink.RouteGetWithOptions(netip.MustParseAddr(to).AsSlice(), &o)
-	return err == nil && found[0].Type == unix.RTN_LOCAL
+	routes, err := netlink.RouteGetWithOptions(netip.MustParseAddr(to).AsSlice(), &o)
+	return err == nil && routes[0].Type == unix.RTN_LOCAL
 }
 
 func rules(t *testing.T, family inet.Family, d Divert) (n int) {
@@ -239,7 +239,7 @@ func newPaths(t testing.TB) *Paths {
 	return paths
 }
 
-// What the kernel answered is known until interfaces, addresses, routes or rules change, and only while that is
+// Answers of the kernel are cached until interfaces, addresses, routes or rules change, and only while that is
 // followed.
 func TestPathsFollow(t *testing.T) {
 	inNamespace(t)

@@ -6,7 +6,7 @@ import (
 	"github.com/portald/portald/portal/service"
 )
 
-// Forwarding is what a portal that spreads does with new flows: which clients are admitted, and how the flows of each
+// Forwarding tells how a portal that spreads treats new flows: which clients are admitted, and how the flows of each
 // class of clients are translated. Writers turn it into rules as it stands.
 type Forwarding struct {
 	Restricted   bool           // only clients in SourceRanges are admitted; flows of others are dropped

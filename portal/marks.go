@@ -25,7 +25,7 @@ func (m *Masquerade) Complete() error {
 	return nil
 }
 
-// DefaultDials is the mark of what the daemon sends to endpoints. It has no bit in common with the marks of
+// DefaultDials is the mark of the daemon's own packets to endpoints. It has no bit in common with the marks of
 // Kubernetes (0x4000, 0x8000), of replies to clients' addresses (0x1000), of the CNIs (portmap 0x2000, Cilium 0xf00,
 // AWS 0x80, Azure 0x14d, Calico 0xffff0000) and of WireGuard's wg-quick (0xca6c), and it is not one of the smallest
 // numbers, which administrators choose for their own marks.

@@ -1,6 +1,14 @@
 // Package portal says where the flows to frontends go. A Portal is a frontend and its Target; the Table decides which
 // Service holds a contested frontend; a Writer puts portals into one facility of the host. It does not know how traffic
 // is carried behind a target.
+//
+// The packages below are Writers. Who uses one follows its contract: first a Replace (or an Adopt of an earlier run's
+// rules), then Updates at a cost that does not grow with the number of portals; after an error Replace again.
+//
+//	changes, conflicts := table.Set(port.Name, port.Created, portals) // conflicts: the frontend is another Service's
+//	if err := w.Update(ctx, changes); err != nil {
+//		err = w.Replace(ctx, table.Portals())
+//	}
 package portal
 
 import "github.com/portald/portald/portal/service"

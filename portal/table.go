@@ -103,8 +103,8 @@ func (t *Table) Keeps(owner service.PortName, created time.Time, portals []Porta
 	return true
 }
 
-// Held returns the portal of a frontend, nil when it is not claimed.
-func (t *Table) Held(f service.Frontend) *Portal {
+// PortalAt returns the portal of a frontend, nil when it is not claimed.
+func (t *Table) PortalAt(f service.Frontend) *Portal {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	return holder(t.claims[f])

@@ -163,17 +163,17 @@ func FuzzTable(f *testing.F) {
 		for name, s := range last { // the order of a map is any order
 			fresh.Set(name, s.created, s.portals)
 		}
-		held := table.Portals()
-		if diff := cmp.Diff(fresh.Portals(), held, comparePortals); diff != "" {
+		holders := table.Portals()
+		if diff := cmp.Diff(fresh.Portals(), holders, comparePortals); diff != "" {
 			t.Errorf("history shows (-last state +got):\n%s", diff)
 		}
-		for _, p := range held {
+		for _, p := range holders {
 			if told[p.Frontend] != p {
 				t.Errorf("held %v, told %v", p, told[p.Frontend])
 			}
 		}
-		if len(told) != len(held) {
-			t.Errorf("told of %d frontends, %d held", len(told), len(held))
+		if len(told) != len(holders) {
+			t.Errorf("told of %d frontends, %d held", len(told), len(holders))
 		}
 	})
 }

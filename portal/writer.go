@@ -47,9 +47,9 @@ type Writer interface {
 	Update(ctx context.Context, changes []Change) error
 	// Adopt takes these portals, and the proxy ports that Guard was told of, for written, as after a Replace, if the host
 	// holds exactly what a Replace would leave there, and writes no rule. Otherwise it returns an error that says what
-	// differs; nothing is known then, and Replace comes next. What an earlier run keeps for open connections may be there
-	// too, and is looked after as its own would be. Nobody else may be writing rules for the Writer meanwhile. Without
-	// Features.Adopts it returns errors.ErrUnsupported.
+	// differs; nothing is known then, and Replace comes next. Rules that an earlier run keeps for open connections may be
+	// there too, and is looked after as its own would be. Nobody else may be writing rules for the Writer meanwhile.
+	// Without Features.Adopts it returns errors.ErrUnsupported.
 	Adopt(ctx context.Context, portals []Portal) error
 	// Sweep ends what is due without a change, after a time or once it is unused, and returns when the next sweep is;
 	// zero: not before the next change.
@@ -71,7 +71,7 @@ type Writer interface {
 	Watch(time.Duration)
 	// Listen receives what the kernel tells of them until ctx ends. It returns at once where the kernel tells nothing.
 	Listen(ctx context.Context) error
-	// Culprits are whom Watch saw, the last one first.
+	// Culprits are the processes that Watch saw, the last one first.
 	Culprits() []Culprit
 
 	// Diverts tells whether replies to clients' addresses that the daemon dials from are marked in that family.
@@ -89,7 +89,7 @@ type Writer interface {
 	SetServiceCIDRs([]netip.Prefix) (changed bool, err error)
 }
 
-// Features are what a Writer can do on its host, beside portals of IPv4.
+// Features tell what a Writer can do on its host, beside portals of IPv4.
 type Features struct {
 	IPv6         bool // write portals of IPv6
 	Adopts       bool // go on with what an earlier run wrote: Adopt

@@ -1,4 +1,11 @@
 // Package backoff has the pauses between attempts: waits that end with a context, and pauses that double.
+//
+//	pause := backoff.Pause{First: time.Second, Last: time.Minute}
+//	for try() != nil {
+//		if err := backoff.Sleep(ctx, pause.Next()); err != nil {
+//			return err // the context's cause
+//		}
+//	}
 package backoff
 
 import (

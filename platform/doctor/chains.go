@@ -47,8 +47,8 @@ func proxyOf(c chain) string {
 	if name == "" {
 		name = c.table.Name
 	}
-	if found := proxyForm.FindStringSubmatch(name); found != nil {
-		return strings.ToLower(found[1])
+	if match := proxyForm.FindStringSubmatch(name); match != nil {
+		return strings.ToLower(match[1])
 	}
 	return ""
 }

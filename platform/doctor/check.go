@@ -1,6 +1,6 @@
 package doctor
 
-// Check looks at one thing. Its texts are those of its findings, and of the manual.
+// Check looks for one fault. Its texts are for its findings, and for the manual.
 type Check struct {
 	Name     string
 	Severity Severity // of its findings, unless one is less bad

@@ -8,8 +8,8 @@ type Source struct {
 	Services func(context.Context) (Services, error)
 }
 
-// Collect looks at the system, at all at a time. What does not answer within its limit is not known. It asks the daemon
-// first, since what it says tells where to look.
+// Collect looks at the system, at all at a time. A reader that exceeds its limit leaves its fact unknown. It asks the
+// daemon first, since what it says tells where to look.
 func Collect(ctx context.Context, from Source) *Facts {
 	f := &Facts{}
 	first := begin(ctx, daemonLimit)

@@ -10,7 +10,8 @@ import (
 	"time"
 )
 
-// What hangs, even without regard to its context, is not known after its limit, and what is late is not written.
+// A reader that hangs, even one that ignores its context, leaves its fact unknown after its limit; a late result is
+// dropped.
 func TestGatherIsBounded(t *testing.T) {
 	var quick, slow Fact[int]
 	var deaf Fact[string]

@@ -10,7 +10,7 @@ import (
 	"slices"
 )
 
-// Finding is what one check saw.
+// Finding is the result of one check.
 type Finding struct {
 	Check    string   `json:"check"`
 	Severity Severity `json:"severity"`
@@ -25,7 +25,7 @@ type NotChecked struct {
 	Why   string `json:"why"`
 }
 
-// Report is what all checks saw, the worst first.
+// Report has the findings of all checks, the worst first.
 type Report struct {
 	System     string       `json:"system"` // linux or windows
 	Daemon     string       `json:"daemon"` // empty: it did not answer

@@ -85,9 +85,9 @@ func TestHealthy(t *testing.T) {
 		f := healthy()
 		f.System = system
 		r := Examine(f)
-		for _, found := range r.Findings {
-			if found.Severity != OK || found.Seen == "" {
-				t.Errorf("%s: %+v", system, found)
+		for _, finding := range r.Findings {
+			if finding.Severity != OK || finding.Seen == "" {
+				t.Errorf("%s: %+v", system, finding)
 			}
 		}
 		if len(r.NotChecked) > 0 || len(r.Findings) < 5 {
@@ -105,7 +105,7 @@ func TestTwoPortaldsOnANode(t *testing.T) {
 	}
 }
 
-// fault is something wrong with a healthy node, and the check that finds it, with what it says.
+// fault spoils a healthy node in one way, and names the check that finds it and the words of its finding.
 type fault struct {
 	check    string
 	severity Severity
@@ -144,7 +144,7 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// What could not be looked at is said, and nothing is made of it: neither that all is well nor that it is not.
+// A fact that could not be read is reported as unknown: neither as healthy nor as a fault.
 func TestNothingIsKnown(t *testing.T) {
 	no := errors.New("no rights")
 	f := &Facts{System: linux, Daemon: Fact[Daemon]{Err: no}, Process: Fact[Process]{Err: no},

@@ -16,7 +16,7 @@ type Fact[T any] struct {
 	Err   error
 }
 
-// Facts are what checks go by.
+// Facts are the input of all checks.
 type Facts struct {
 	System string // linux or windows; empty: this one
 
@@ -77,7 +77,7 @@ func (f *Facts) deviceWith(a netip.Addr) string {
 	return ""
 }
 
-// Daemon is what a running portald says of itself.
+// Daemon describes a running portald, in its own words.
 type Daemon struct {
 	Version, Node string
 	PID           int
@@ -143,7 +143,7 @@ type Process struct {
 	Memory             Memory
 }
 
-// Memory is that of the process's control group.
+// Memory is the memory use of the process's control group.
 type Memory struct {
 	Used, Limit int64 // bytes, without cache that can be dropped; a limit of 0 is none
 	Kills       int   // by the OOM killer since the group exists
@@ -166,7 +166,7 @@ type ConntrackStats struct {
 	InsertFailed, Drop, EarlyDrop uint64
 }
 
-// Lock is who holds the lock of iptables-legacy.
+// Lock tells which process holds the lock of iptables-legacy.
 type Lock struct {
 	Path    string
 	By      string        // a process, as "firewalld (pid 12)"; empty: nobody
@@ -174,7 +174,7 @@ type Lock struct {
 	Held    time.Duration // at least
 }
 
-// IPTables is what the command answers.
+// IPTables tells whether the command iptables works, and how fast.
 type IPTables struct {
 	Failed error         // it did not
 	Took   time.Duration // at most two seconds

@@ -13,7 +13,7 @@ const (
 	madeEnd   = "<!-- end of what is made -->\n"
 )
 
-// The manual's tables are made from the checks. UPDATE_GOLDEN=1 writes them anew.
+// The manual's tables are made from the checks. UPDATE_GOLDEN=1 writes them again.
 func TestManualHasEveryCheck(t *testing.T) {
 	text, err := os.ReadFile(manual)
 	if err != nil {

@@ -21,7 +21,7 @@ func mtuChecks() []Check {
 	}}
 }
 
-// overhead is what a tunnel adds to a packet, in bytes, by the kind of its interface, over IPv4.
+// overhead has the bytes that a tunnel adds to a packet, by the kind of its interface, over IPv4.
 func overhead() map[string]int {
 	return map[string]int{"vxlan": 50, "geneve": 50, "ipip": 20, "sit": 20, "gre": 24, "gretap": 38, "wireguard": 60}
 }

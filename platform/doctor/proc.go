@@ -180,7 +180,7 @@ func parseSockstat(text string) (out Sockets) {
 	return out
 }
 
-// parseCgroups returns the group's path of version 2, and that of the memory controller of version 1, in
+// parseCgroups returns the group's path of version 2, and the path of the memory controller of version 1, in
 // /proc/PID/cgroup; empty if there is none.
 func parseCgroups(text string) (v2, v1 string) {
 	for line := range strings.Lines(strings.TrimSpace(text)) {

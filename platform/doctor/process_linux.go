@@ -32,7 +32,7 @@ func readProcess(pid int) (p Process, err error) {
 	return p, err
 }
 
-// eachDescriptor calls each with what a process's descriptors lead to.
+// eachDescriptor calls each with the target of every descriptor of a process.
 func eachDescriptor(dir string, each func(target string)) error {
 	list, err := os.ReadDir(filepath.Join(dir, "fd"))
 	for _, e := range list {
@@ -72,7 +72,7 @@ func readMemoryV2(dir string) (m Memory, ok bool) {
 	}, err == nil && err2 == nil
 }
 
-// noLimit is what version 1 has for none, or more.
+// noLimit stands for no limit in cgroups of version 1, and so does any larger number.
 const noLimit = 1 << 60
 
 func readMemoryV1(dir string) (m Memory, ok bool) {
@@ -168,7 +168,7 @@ func nameListeners(ctx context.Context, list []Listener) error {
 		return nil
 	}
 	return processes(ctx, func(pid int, dir string) {
-		_ = eachDescriptor(dir, func(target string) { // those of others may not be seen
+		_ = eachDescriptor(dir, func(target string) { // descriptors of other users may be hidden
 			if inode, ok := socketInode(target); ok && byInode[inode] != nil {
 				byInode[inode].PID, byInode[inode].Process = pid, processName(dir)
 			}

@@ -70,13 +70,13 @@ func readRoutes(ctx context.Context, services []netip.Addr) (out Routes, err err
 
 func readRoute(to netip.Addr, names map[int]string) Route {
 	out := Route{To: to}
-	found, err := netlink.RouteGet(to.AsSlice())
-	if err != nil || len(found) == 0 {
+	routes, err := netlink.RouteGet(to.AsSlice())
+	if err != nil || len(routes) == 0 {
 		out.Failed = whyNoRoute(err)
 		return out
 	}
-	out.Device, out.Local = names[found[0].LinkIndex], found[0].Type == unix.RTN_LOCAL
-	if src, ok := netip.AddrFromSlice(found[0].Src); ok {
+	out.Device, out.Local = names[routes[0].LinkIndex], routes[0].Type == unix.RTN_LOCAL
+	if src, ok := netip.AddrFromSlice(routes[0].Src); ok {
 		out.Source = src.Unmap()
 	}
 	return out

@@ -100,7 +100,7 @@ func lockIsFree(f *Facts) result {
 		l.Held.Round(100*time.Millisecond), l.Waiting)
 }
 
-// slowAnswer is what iptables may take without a finding.
+// slowAnswer is how long iptables may take without a finding.
 const slowAnswer = time.Second
 
 func iptablesAnswers(f *Facts) result {

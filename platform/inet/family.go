@@ -1,5 +1,11 @@
-// Package inet is what the Internet protocols give numbers to, as far as portald needs it: address families, transport
-// protocols, and flows that the kernel follows.
+// Package inet has the vocabulary of the Internet protocols that all of portald shares: address families, port ranges,
+// transport protocols, and flows of the kernel's conntrack table. Values are small and comparable, for map keys and
+// indices. It makes no system call.
+//
+//	for _, family := range inet.Families() {
+//		rules[family] = ...
+//	}
+//	family := inet.FamilyOf(addr.Unmap()) // an IPv4-mapped address counts as IPv6
 package inet
 
 import "net/netip"
@@ -16,7 +22,7 @@ const (
 // Families are both, to range over.
 func Families() [2]Family { return [2]Family{IPv4, IPv6} }
 
-// FamilyOf is that of an address. An IPv4-mapped one is an IPv6 address: Unmap comes first.
+// FamilyOf returns the family of an address. An IPv4-mapped one is an IPv6 address: Unmap comes first.
 func FamilyOf(addr netip.Addr) Family {
 	if addr.Is6() {
 		return IPv6

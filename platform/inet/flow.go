@@ -7,7 +7,7 @@ type Flow struct {
 	Protocol Protocol
 	To       netip.AddrPort // whom the client writes to
 	Replier  netip.AddrPort // who replies: To, unless the kernel translates the flow
-	Answered bool           // a reply has come
+	Replied  bool           // a reply has come
 }
 
 // Translated tells whether the kernel leads the flow elsewhere.
@@ -15,8 +15,8 @@ func (f Flow) Translated() bool { return f.Replier != f.To }
 
 // FlowQuery says which flows are looked at.
 type FlowQuery struct {
-	// Unanswered asks for flows of every protocol that are neither answered nor translated; otherwise for those of UDP.
-	Unanswered bool
+	// Unreplied asks for flows of every protocol that are neither replied to nor translated; otherwise for flows of UDP.
+	Unreplied bool
 	// To are the only destinations that are of interest, of UDP; the unspecified address of a family is any of that
 	// family. Empty: all.
 	To []netip.AddrPort

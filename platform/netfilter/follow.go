@@ -84,7 +84,7 @@ func isTarget(name string) bool {
 		"NETMAP", "MARK", "CONNMARK", "LOG", "NFLOG", "CT", "NOTRACK", "TPROXY", "NFQUEUE", "TCPMSS", "SET"}, name)
 }
 
-// builtInChains are those of a table of iptables.
+// builtInChains are the built-in chains of a table of iptables.
 func builtInChains(table string) []string {
 	switch table {
 	case "raw":

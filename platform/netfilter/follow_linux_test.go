@@ -23,19 +23,19 @@ func TestReadBesideManyRules(t *testing.T) {
 		run(t, "iptables-nft", strings.Fields(line)...)
 	}
 	ours := func(chain string) bool { return chain == "OURS" }
-	asked := []string{}
+	requested := []string{}
 	slow := Reader{SkipChain: ours, Run: func(ctx context.Context, name string, args []string, in []byte) ([]byte, error) {
 		if name == "iptables-nft-save" {
 			<-ctx.Done()
 			return nil, &platform.CommandError{Name: name, Err: ctx.Err()}
 		}
 		if name == "iptables-nft" {
-			asked = append(asked, args[len(args)-1])
+			requested = append(requested, args[len(args)-1])
 		}
 		return platform.Run(ctx, name, args, in)
 	}}.Read(t.Context())
-	if len(slow.Unread) != 0 || slices.Contains(asked, "OURS") || !slices.Contains(asked, "DEEPER") {
-		t.Errorf("unread: %v, asked for %v", slow.Unread, asked)
+	if len(slow.Unread) != 0 || slices.Contains(requested, "OURS") || !slices.Contains(requested, "DEEPER") {
+		t.Errorf("unread: %v, asked for %v", slow.Unread, requested)
 	}
 	whole := Reader{}.Read(t.Context())
 	own := func(_ *Table, chain string) bool { return ours(chain) }

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// listing is what nft prints with --json: objects, each with one field that names its kind.
+// listing is the output of nft --json: objects, each with one field that names its kind.
 type listing struct {
 	Objects []struct {
 		Chain *listedChain `json:"chain"`
@@ -33,7 +33,7 @@ type listedSet struct {
 	Elements elements `json:"elem"`
 }
 
-// elements are those of a set; of a map pairs of keys and data.
+// elements are a set's elements, or a map's pairs of keys and data.
 type elements []json.RawMessage
 
 func parseListing(text []byte) (listing, error) {
@@ -89,7 +89,7 @@ func parseText(text string) map[uint64]string {
 	return out
 }
 
-// actions are what a rule does.
+// actions returns the actions of a rule.
 func (t *Table) actions(expressions []map[string]json.RawMessage) (out []Action) {
 	var when []condition
 	for _, x := range expressions {

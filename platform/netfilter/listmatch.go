@@ -49,7 +49,7 @@ func (t *Table) compare(left []subject, right json.RawMessage, inverted bool) co
 	}
 }
 
-// elementsOf are those of a set or map in a rule, or of a named one.
+// elementsOf returns the elements of a set or map, in a rule or named.
 func (t *Table) elementsOf(raw json.RawMessage) elements {
 	var name string
 	if json.Unmarshal(raw, &name) == nil {

@@ -22,11 +22,11 @@ func (h Hit) String() string {
 	return fmt.Sprintf("%s, chain %s: %s", h.Chain.Table, h.Chain.Name, h.Rule.Text)
 }
 
-// Own tells whether a chain of a table is the asker's.
+// Own tells whether a chain of a table is the caller's.
 type Own func(t *Table, chain string) bool
 
 // Meets returns the rules of others that decide about a packet, in the order in which it meets them, from where it
-// enters the hook, or from behind NAT, until the asker's own rules translate it, or something certainly ends its way.
+// enters the hook, or from behind NAT, until the caller's own rules translate it, or something certainly ends its way.
 // Own rules that accept it are taken to match.
 func (r *Ruleset) Meets(p Packet, own Own) []Hit {
 	var hits []Hit
@@ -41,7 +41,7 @@ func (r *Ruleset) Meets(p Packet, own Own) []Hit {
 	return hits
 }
 
-// bases are the base chains that a packet passes, in order; of equal priorities the order is that of the listing.
+// bases are the base chains that a packet passes, in order; base chains of equal priority in the order of the listing.
 func (r *Ruleset) bases(p Packet) (out []*Chain) {
 	for _, t := range r.Tables {
 		if !t.serves(p.family()) {
@@ -78,13 +78,13 @@ type walk struct {
 	mayAccept bool // a rule may have accepted it
 }
 
-// way is how a packet leaves a chain.
-type way uint8
+// outcome tells how a packet leaves a chain.
+type outcome uint8
 
 const (
-	through  way = iota // at the end of the chain, or by return
-	accepted            // by this base chain
-	ended               // it goes elsewhere, or nowhere
+	through  outcome = iota // at the end of the chain, or by return
+	accepted                // by this base chain
+	ended                   // it goes elsewhere, or nowhere
 )
 
 // maxDepth is the kernel's bound on jumps within jumps (NFT_JUMP_STACK_SIZE; iptables has a larger one).
@@ -93,7 +93,7 @@ const maxDepth = 16
 // enter returns true if the packet does not reach the next base chain as it is.
 func (w *walk) enter() bool {
 	sure := Yes
-	if w.base.Hook == Ingress || w.base.Priority == PriorityNAT && !w.holdsOwn() {
+	if w.base.Hook == Ingress || w.base.Priority == PriorityNAT && !w.hasOwnRule() {
 		sure = Maybe // of one device; or the order among chains of one priority is not known
 	}
 	if w.own(w.base.Table, w.base.Name) {
@@ -112,8 +112,8 @@ func (w *walk) enter() bool {
 	return w.hits[len(w.hits)-1].Certain
 }
 
-// holdsOwn tells whether own rules are in this base chain: rules of others stand before or behind them.
-func (w *walk) holdsOwn() bool {
+// hasOwnRule tells whether own rules are in this base chain: rules of others stand before or behind them.
+func (w *walk) hasOwnRule() bool {
 	return slices.ContainsFunc(w.base.Rules, func(r *Rule) bool {
 		return slices.ContainsFunc(r.Actions, func(a Action) bool { return w.leadsToOwn(w.base, a) })
 	})
@@ -124,7 +124,7 @@ func (w *walk) leadsToOwn(c *Chain, a Action) bool {
 	return (a.Kind == Jump || a.Kind == Goto) && w.own(c.Table, a.Chain)
 }
 
-func (w *walk) pass(c *Chain, sure Answer, depth int) way {
+func (w *walk) pass(c *Chain, sure Answer, depth int) outcome {
 	if c == nil || depth > maxDepth {
 		return through
 	}
@@ -157,11 +157,11 @@ func (w *walk) matches(c *Chain, a Action) Answer {
 }
 
 // act returns how the packet leaves the chain by an action, if it does.
-func (w *walk) act(c *Chain, r *Rule, a Action, sure Answer, depth int) (to way, leaves bool) {
+func (w *walk) act(c *Chain, r *Rule, a Action, sure Answer, depth int) (to outcome, leaves bool) {
 	ours := w.own(c.Table, c.Name)
 	switch a.Kind {
 	case Accept, Return:
-		if w.base.Type == "nat" && c == w.base && w.holdsOwn() {
+		if w.base.Type == "nat" && c == w.base && w.hasOwnRule() {
 			w.hit(c, r, Accept, sure) // own rules behind it are passed over
 		}
 		return choose(a.Kind == Accept, accepted, through), true

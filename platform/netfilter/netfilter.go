@@ -1,6 +1,12 @@
 // Package netfilter reads the rules that all programs have in the packet hooks of this host, in iptables of both
 // variants and in nftables, and tells which of them the first packet of a flow meets. It changes nothing, and does not
 // know whose rules are whose.
+//
+//	rules := netfilter.Reader{}.Read(ctx) // rules.Unread names what could not be read
+//	packet := netfilter.Packet{Hook: netfilter.Prerouting, Protocol: inet.TCP, Destination: clusterIP}
+//	for _, hit := range rules.Meets(packet, own) {
+//		fmt.Println(hit) // iptables-nft table ip filter, chain FORWARD: -A FORWARD -j DROP
+//	}
 package netfilter
 
 import (
@@ -9,7 +15,7 @@ import (
 	"github.com/portald/portald/platform/inet"
 )
 
-// Program is what wrote a table, and lists it.
+// Program is the command that wrote a table and that lists it.
 type Program string
 
 // The programs.
@@ -75,7 +81,7 @@ type Rule struct {
 	Actions []Action
 }
 
-// Kind is what an action does with a packet.
+// Kind tells what an action does with a packet.
 type Kind string
 
 // The kinds.

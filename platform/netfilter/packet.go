@@ -6,7 +6,7 @@ import (
 	"github.com/portald/portald/platform/inet"
 )
 
-// Packet is the first packet of a flow as it enters a hook. What is not known of it may match any rule.
+// Packet is the first packet of a flow as it enters a hook. A field that is not known may match any rule.
 type Packet struct {
 	Hook        Hook
 	Behind      bool // it has passed NAT in this hook: it meets what comes after that

@@ -22,7 +22,7 @@ type Reader struct {
 	SkipTable func(family, table string) bool
 }
 
-// Read returns the rules of all programs. What cannot be read is named in it: a command that fails, hangs until ctx
+// Read returns the rules of all programs. It names the parts that cannot be read: a command that fails, hangs until ctx
 // ends, or is not installed.
 func (r Reader) Read(ctx context.Context) *Ruleset {
 	if r.Run == nil {
@@ -96,7 +96,7 @@ func (r Reader) readTables(ctx context.Context, out *Ruleset, tables []*Table) {
 	}
 }
 
-// readTable lists a table twice: what to match by is in the JSON, and what people read is not.
+// readTable lists a table twice: matches are read from the JSON, which lacks the text that people know.
 func (r Reader) readTable(ctx context.Context, t *Table) error {
 	args := []string{"--json", "--handle", "list", "table", t.Family, t.Name}
 	text, err := r.Run(ctx, "nft", args, nil)

@@ -4,14 +4,14 @@ import (
 	"strings"
 )
 
-// hooked is what iptables' built-in chains are to the kernel.
+// hooked has the kernel's hook and priority of iptables' built-in chains.
 type hooked struct {
 	hook     Hook
 	priority int
 	kind     string
 }
 
-// builtIn returns that of a chain of a table; false: rules jump there.
+// builtIn returns the hook, priority and type of a built-in chain; false: rules jump to the chain.
 func builtIn(table, chain string) (hooked, bool) {
 	hook, ok := map[string]Hook{
 		"PREROUTING": Prerouting, "INPUT": Input, "FORWARD": Forward, "OUTPUT": Output, "POSTROUTING": Postrouting,

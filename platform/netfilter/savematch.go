@@ -24,7 +24,7 @@ func saveCondition(option string, values []string, inverted bool) condition {
 	return s.is(test)
 }
 
-// modules are those of which only the options match.
+// modules are the modules of which only the options match.
 func modules() []string {
 	return []string{"tcp", "udp", "sctp", "multiport", "conntrack", "state", "addrtype", "comment"}
 }
@@ -74,7 +74,7 @@ func states(list []string) subject {
 	}
 }
 
-// flagsOfSYN tests the flags by a mask and those of it that are to be set.
+// flagsOfSYN tests the flags by a mask, and by the ones in it that have to be set.
 func flagsOfSYN(option string, values []string) func(string) Answer {
 	mask, want := "FIN,SYN,RST,ACK", "SYN"
 	if option == "--tcp-flags" {

@@ -42,7 +42,7 @@ func destinationPort(p Packet) (string, Answer) {
 
 func protocol(p Packet) (string, Answer) { return p.Protocol.String(), Yes }
 
-// state is that of the first packet of a flow.
+// state returns the conntrack state of a flow's first packet.
 func state(Packet) (string, Answer) { return "new", Yes }
 
 func status(p Packet) (string, Answer) {
@@ -52,7 +52,7 @@ func status(p Packet) (string, Answer) {
 	return "", Yes
 }
 
-// tcpFlags are those of the first segment of a connection.
+// tcpFlags returns the flags of a connection's first segment.
 func tcpFlags(p Packet) (string, Answer) { return "syn", or(p.Protocol == inet.TCP, No) }
 
 // incoming is the interface that it came in by; packets of this host's own programs came in by none.

@@ -8,7 +8,7 @@ import (
 	"github.com/portald/portald/platform/nfnl"
 )
 
-// listTables lists the tables of nftables, those of iptables-nft too, of the families that packets to Services pass.
+// listTables lists the tables of nftables, including iptables-nft's, of the families that packets to Services pass.
 func listTables() (out []*Table, err error) {
 	conn, err := nfnl.Dial()
 	if err != nil {

@@ -127,7 +127,7 @@ func (n *Namespace) Do(f func() error) error {
 	return <-done
 }
 
-// Must is Do for what has to work.
+// Must is Do, and fails the test on an error.
 func (n *Namespace) Must(f func() error) {
 	n.t.Helper()
 	if err := n.Do(f); err != nil {

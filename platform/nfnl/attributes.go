@@ -49,7 +49,7 @@ func (a *Attributes) Uint64(kind uint16, value uint64) {
 // List appends a list of attributes as the value of one.
 func (a *Attributes) List(kind uint16, value Attributes) { a.Bytes(kind|nested, value) }
 
-// Nest appends an attribute whose value is what fill appends meanwhile.
+// Nest appends an attribute whose value fill appends.
 func (a *Attributes) Nest(kind uint16, fill func()) {
 	start := len(*a)
 	a.header(kind|nested, 0)

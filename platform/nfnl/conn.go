@@ -1,6 +1,10 @@
 // Package nfnl speaks nf_tables' netlink protocol: the encoding of its messages, which is the same on every system, and
-// on Linux a socket that commits transactions, lists what the kernel holds, and follows the generation id. It does not
+// on Linux a socket that commits transactions, lists the kernel's objects, and follows the generation id. It does not
 // know what tables, chains and rules are for.
+//
+//	c, err := nfnl.Dial()
+//	err = c.Commit(ctx, []nfnl.Step{messages}) // one transaction: all or nothing
+//	err = c.List(request, func(attributes []byte) error { ... })
 package nfnl
 
 import (

@@ -17,13 +17,13 @@ func (c *Conn) Generation() (id uint32, err error) {
 	return id, err
 }
 
-// Watch begins to look for transactions of other programs. What is ours is written anew after it.
+// Watch begins to look for transactions of other programs. The caller writes all that is ours again after it.
 func (c *Conn) Watch() (err error) {
 	c.verified, err = c.Generation()
 	return err
 }
 
-// Wrote takes in that so many transactions were ours; those of Commit it knows. If there were others, Unchanged is
+// Wrote notes that so many transactions were ours, beside those that Commit made. If there were others, Unchanged is
 // false until Verified.
 func (c *Conn) Wrote(ours int) error {
 	id, err := c.Generation()

@@ -12,7 +12,7 @@ const (
 	NFT_REG32_00    = 8
 )
 
-// Expressions that load a register from the packet or from what the kernel knows of it.
+// Expressions that load a register from the packet or from the kernel's metadata of it.
 const (
 	NFTA_PAYLOAD_DREG            = 1
 	NFTA_PAYLOAD_BASE            = 2

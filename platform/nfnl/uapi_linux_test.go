@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Numbers are those of x/sys/unix, which is generated from the kernel's headers.
+// Numbers equal those in x/sys/unix, which is generated from the kernel's headers.
 func TestNumbers(t *testing.T) {
 	for name, pair := range map[string][2]int{
 		"NFT_MSG_NEWTABLE":                {NFT_MSG_NEWTABLE, unix.NFT_MSG_NEWTABLE},

@@ -24,7 +24,7 @@ type Witness struct {
 const notifications = 7
 
 // NewWitness opens a socket in the network namespace of the calling thread. Transactions count that have a message
-// which concerns accepts: its Data is the header and the attributes of what was made or deleted.
+// which concerns accepts: its Data is the header and the attributes of the object that was made or deleted.
 func NewWitness(concerns func(Message) bool) (*Witness, error) {
 	n, err := dial()
 	if err != nil {
@@ -42,7 +42,7 @@ func (w *Witness) Join() error { return w.netlink.JoinGroup(notifications) }
 // Leave ends that.
 func (w *Witness) Leave() error { return w.netlink.LeaveGroup(notifications) }
 
-// What is not read in time is lost, so that a storm of transactions costs what the buffer holds each pause.
+// Messages not read in time are lost, so that a storm of transactions costs one buffer a pause.
 const (
 	witnessBuffer = 1 << 20
 	witnessBurst  = 128 // parts, of 4 KiB at most, that are read between two pauses
@@ -63,7 +63,7 @@ func (w *Witness) Run(ctx context.Context, seen func(process string, pid int)) e
 		told, err := w.netlink.Receive()
 		switch {
 		case errors.Is(err, syscall.ENOBUFS):
-			concerned = false // the rest of what was told belongs to another one
+			concerned = false // the remaining messages belong to another transaction
 			continue
 		case ctx.Err() != nil:
 			return nil
@@ -84,7 +84,7 @@ func (w *Witness) Run(ctx context.Context, seen func(process string, pid int)) e
 	return nil
 }
 
-// process is who made a transaction, by the message that ends it.
+// process returns the process that made a transaction, by the message that ends it.
 func process(m Message) (name string, pid int) {
 	_ = Decode(body(m), func(d *Decoder) {
 		switch d.Type() {

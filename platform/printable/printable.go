@@ -1,6 +1,7 @@
-// Package printable writes text of others so that it does nothing to a terminal, nor misleads who reads it: what is not
-// printable is escaped, such as control characters, marks that turn the direction of writing, invisible characters, and
-// bytes that are no UTF-8.
+// Package printable escapes text of others, so that it does nothing to a terminal, nor misleads its reader: control
+// characters, marks that turn the direction of writing, invisible characters, and bytes that are no UTF-8.
+//
+//	printable.Text("a\x1b[31mb") // a\x1b[31mb, in one line, in which the escape is four characters
 package printable
 
 import (
@@ -21,7 +22,7 @@ func ASCII[T string | []byte](text T) bool {
 	return true
 }
 
-// Append appends a text to b, as one line: escapes are those of Go.
+// Append appends a text to b, as one line, with Go's escapes.
 func Append(b []byte, text string) []byte { return appendBut(b, text, "") }
 
 // Text is a text as Append appends it.

@@ -7,7 +7,7 @@ import (
 	"unicode"
 )
 
-// hostile are texts that do something to a terminal, or to who reads it.
+// hostile are texts that do something to a terminal, or to the reader.
 var hostile = []string{
 	"\x1b[2J", "\x00", "\a", "a\rb", "\x7f", "\u009b31m", "\x9b31m", "\u202egnp", "\u2066a\u2069", "\u200b",
 	"\u2028", "\ufeff", "\u061c", "\u00a0", "\U000e0041", "\xff\xfe", "a\nb\tc", "\ue000",
@@ -36,7 +36,7 @@ func TestTexts(t *testing.T) {
 	}
 }
 
-// What JSON means stays.
+// The meaning of JSON stays.
 func TestJSON(t *testing.T) {
 	for _, text := range append(hostile, "plain", "ü → \"\\") {
 		encoded, err := json.MarshalIndent(map[string]string{text: text}, "", "\t")

@@ -12,7 +12,7 @@ import (
 // The test runs itself, with this variable naming a folder, as the process that panics.
 const crashDir = "WINSERVICE_CRASH"
 
-// What a run panics with on any goroutine, the next one tells, once.
+// A panic on any goroutine of one run is reported by the next run, once.
 func TestCrash(t *testing.T) {
 	if dir := os.Getenv(crashDir); dir != "" {
 		if _, err := WatchCrashes(dir); err != nil {

@@ -14,7 +14,7 @@ type eventSink interface {
 	Report(severity Severity, id uint32, text string) error
 }
 
-// The bounds of what goes into the event log, which is small and shared: tenants cause events too.
+// Bounds of what goes into the event log, which is small and shared: tenants cause events too.
 const (
 	eventsEach   = 10               // events of one ID …
 	eventsPeriod = 10 * time.Minute // … in this time
@@ -49,7 +49,7 @@ func newEventLog(sink eventSink) *EventLog {
 	return l
 }
 
-// pass writes what is queued. What the host refuses is in the daemon's log.
+// pass writes the queued events. Those that the host refuses go to the daemon's log.
 func (l *EventLog) pass() {
 	defer close(l.ended)
 	for e := range l.queue {
@@ -88,7 +88,7 @@ func (l *EventLog) put(e event) bool {
 	}
 }
 
-// startPeriod starts counting anew, and tells what was left out in the period before.
+// startPeriod starts counting again, and tells what was left out in the period before.
 func (l *EventLog) startPeriod() {
 	if len(l.left) == 0 || l.put(event{eventLimited, l.leftOut()}) {
 		l.left = map[uint32]int{}

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Severity is the type of an event. The values are those of ReportEvent.
+// Severity is the type of an event. The values are ReportEvent's.
 type Severity uint16
 
 // The severities.

@@ -22,7 +22,7 @@ const (
 	end    = "<!-- end of what is made -->\n"
 )
 
-// The manual has every event. UPDATE_GOLDEN=1 writes its table anew.
+// The manual has every event. UPDATE_GOLDEN=1 writes its table again.
 func TestManualHasEveryEvent(t *testing.T) {
 	text, err := os.ReadFile(manual)
 	if err != nil {
@@ -62,7 +62,7 @@ func TestEventIDs(t *testing.T) {
 	}
 }
 
-// What begins an event is said somewhere: each line of Events begins a text of the source.
+// Each line of Events is the beginning of a text in the source.
 func TestEventsAreLogged(t *testing.T) {
 	said := texts(t)
 	for _, e := range Events() {
@@ -77,7 +77,7 @@ func TestEventsAreLogged(t *testing.T) {
 	}
 }
 
-// texts are the texts in the source of the product, but for those of the events.
+// texts are the texts in the source of the product, except the events' own.
 func texts(t *testing.T) (out []string) {
 	t.Helper()
 	for _, room := range []string{"cmd", "platform", "portal", "proxy"} {

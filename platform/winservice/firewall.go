@@ -60,7 +60,7 @@ func (f Firewall) run(ctx context.Context, doing string, args ...string) error {
 	return nil
 }
 
-// oneLine is what netsh says, which may be its manual, for an error.
+// oneLine shortens the output of netsh, which may be its manual, for an error.
 func oneLine(says string) string {
 	const most = 200
 	text := strings.Join(strings.Fields(says), " ")

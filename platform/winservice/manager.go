@@ -22,7 +22,7 @@ type Controller interface {
 	Control(Command) error
 }
 
-// Command is what a Controller does.
+// Command is an operation of a Controller.
 type Command int
 
 // The commands.
@@ -32,7 +32,7 @@ const (
 	DeleteService
 )
 
-// Status is what the SCM says of the service.
+// Status is the service's state as the SCM reports it.
 type Status struct {
 	State   State
 	PID     uint32

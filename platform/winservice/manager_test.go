@@ -176,7 +176,7 @@ func TestStartStopUninstall(t *testing.T) {
 	})
 }
 
-// What does not start says how it ended; what takes too long says where it is.
+// A service that does not start says how it ended; one that takes too long says in which state it is.
 func TestStartFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := installed()

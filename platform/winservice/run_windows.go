@@ -26,7 +26,7 @@ type handler struct {
 	err     error
 }
 
-// exitCode is that of a service that failed, service-specific since no code of Windows says more.
+// exitCode is the exit code of a service that failed, service-specific since no code of Windows says more.
 const exitCode = 1
 
 // Execute runs the program until it ends.

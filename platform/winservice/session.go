@@ -7,17 +7,17 @@ import (
 	"time"
 )
 
-// Program is what runs as a service. It ends when ctx ends, or with an error by itself.
+// Program runs as a service. It ends when ctx ends, or with an error by itself.
 type Program func(ctx context.Context, life Life) error
 
-// Life is what a Program and the service tell each other.
+// Life connects a Program with the service that runs it.
 type Life struct {
 	Started func()          // the Program calls it once it works; the service is starting until then
 	Cut     <-chan struct{} // closed when Windows does not wait longer: what is still open has to end at once
 	Reason  func() string   // why ctx ended
 }
 
-// Request is what the SCM asks of a service.
+// Request is a control code of the SCM.
 type Request int
 
 // The requests that a service gets.

@@ -30,7 +30,7 @@ func begin(program Program) *scm {
 	return m
 }
 
-// last is what was reported last, once nothing goes on any more.
+// last returns the last report, once everything has ended.
 func (m *scm) last() Report {
 	synctest.Wait()
 	m.mu.Lock()

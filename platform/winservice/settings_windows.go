@@ -2,7 +2,7 @@ package winservice
 
 import "time"
 
-// What Windows shows of the service.
+// The service's entry in the list of services of Windows.
 const (
 	displayName = "portald (Kubernetes service proxy)"
 	description = "Serves the Services of Kubernetes on this node: their cluster addresses, node ports and " +

@@ -6,8 +6,8 @@ import (
 	"unicode"
 )
 
-// reference is what the Event Viewer replaces inside a text: %1 by a text of the event, %%1 by one of a system file.
-// Zones of IPv6 addresses look like that.
+// reference matches the parts of a text that the Event Viewer replaces: %1 by a text of the event, %%1 by one of a
+// system file. Zones of IPv6 addresses look like that.
 var reference = regexp.MustCompile(`%(%|\d)`)
 
 // tidy makes text fit for the event log: lines, without other control characters and references, of a bounded length.

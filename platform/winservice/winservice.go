@@ -1,6 +1,6 @@
-// Package winservice is portald as a service of Windows: it runs a Program under the service control manager (SCM),
-// installs and controls the service, writes to the event log, and asks for the firewall's rule. What decides compiles
-// and is tested on every system; the files for Windows alone only call it. It does not know what the Program does.
+// Package winservice makes a Program a service of Windows: it runs the Program under the service control manager (SCM),
+// installs and controls the service, writes to the event log, and asks for the firewall's rule. All decisions compile
+// and are tested on every system; the files for Windows only make the calls. It does not know what the Program does.
 package winservice
 
 import "time"
@@ -8,7 +8,7 @@ import "time"
 // Name is the name of the service, of its source in the event log and of its rule of the firewall.
 const Name = "portald"
 
-// State is what the SCM knows a service to be in. The values are those of SERVICE_STATUS.
+// State is a service's state as the SCM has it. The values are SERVICE_STATUS's.
 type State uint32
 
 // The states that a service without a pause can have.

@@ -9,7 +9,7 @@ import (
 	"github.com/portald/portald/portal/service"
 )
 
-// What is kept for flows of portals that spread, while none does any more, is adopted, and goes with the next Replace.
+// Rules kept for flows of portals that spread, while none does any more, are adopted, and go with the next Replace.
 func TestAdoptKeepsWhatFlowsNeed(t *testing.T) {
 	host := newFake()
 	portals := spreadPortals("cart", 1, inet.IPv4, pool(cluster4, "", affinity), service.ClusterScope,

@@ -7,8 +7,8 @@ import (
 )
 
 // Offers tells whether rules of a variant can choose endpoints by an algorithm. For round robin, the rule of the first
-// endpoint takes each n-th flow, that of the next each (n-1)-th of the others, by counters of their own. The legacy
-// variant loads all rules anew at each change of any, and counters begin again: the first endpoint would get more than
+// endpoint takes each n-th flow, the rule of the next each (n-1)-th of the others, by counters of their own. The legacy
+// variant loads all rules again at each change of any, and counters begin again: the first endpoint would get more than
 // its share. No match hashes addresses for any number of endpoints, or counts their connections.
 func Offers(legacy bool, a service.Algorithm) bool {
 	return a == service.AlgorithmDefault || a == service.Random || a == service.RoundRobin && !legacy

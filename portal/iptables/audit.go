@@ -21,13 +21,13 @@ func (h *host) audit(ctx context.Context) error {
 	if h.glances() && time.Since(h.whole) < wholeAudit {
 		return h.auditFew(ctx)
 	}
-	held, err := h.dump(ctx)
+	installed, err := h.dump(ctx)
 	if err != nil {
 		return err
 	}
 	var errs []error
 	for _, t := range h.written() {
-		errs = append(errs, t.compare(t.written, t.parseSaved(section(held, t.name))))
+		errs = append(errs, t.compare(t.written, t.parseSaved(section(installed, t.name))))
 	}
 	err = errors.Join(errs...)
 	if err == nil {
@@ -52,9 +52,9 @@ func (h *host) auditFew(ctx context.Context) error {
 		if h.lists == nil {
 			continue
 		}
-		held, err := h.lists(t.name)
+		installed, err := h.lists(t.name)
 		if err == nil {
-			err = t.compareUses(held)
+			err = t.compareUses(installed)
 		}
 		if err != nil {
 			errs = append(errs, fmt.Errorf("table %s: %w", t.name, err))

@@ -18,7 +18,7 @@ type chains struct {
 	listener    string // accepts redirected flows and refuses others
 	divert      string // marks replies to clients' addresses that the daemon dials from
 	markMasq    string // marks flows to masquerade
-	markOutside string // marks those of clients that are not pods
+	markOutside string // marks packets of clients that are not pods
 	postrouting string // masquerades marked flows
 	forward     string // accepts flows of portals that spread
 	martian     string // drops packets to the loopback network from other hosts

@@ -32,7 +32,7 @@ func Choose(ctx context.Context, o Options) (Choice, error) {
 	if o.Run == nil {
 		o.Run = platform.Run
 	}
-	all, err := foundVariants(ctx, o)
+	all, err := installedVariants(ctx, o)
 	if err != nil {
 		return Choice{}, err
 	}
@@ -57,8 +57,8 @@ func Choose(ctx context.Context, o Options) (Choice, error) {
 	return out, nil
 }
 
-// found is a variant that the host has commands of, and what it holds in both families.
-type found struct {
+// candidate is a variant that the host has commands of, with its rules in both families.
+type candidate struct {
 	variant, kind string
 	plain         bool // it is what the host calls iptables
 
@@ -70,8 +70,9 @@ type found struct {
 	unread  error
 }
 
-// foundVariants returns the variants that the host has, each once. One with only the plain names has an empty variant.
-func foundVariants(ctx context.Context, o Options) (out []*found, err error) {
+// installedVariants returns the variants that the host has, each once. One with only the plain names has an empty
+// variant.
+func installedVariants(ctx context.Context, o Options) (out []*candidate, err error) {
 	for _, variant := range []string{"nft", "legacy", ""} {
 		o.Variant = variant
 		kind, failed := VariantOf(ctx, o)
@@ -79,9 +80,9 @@ func foundVariants(ctx context.Context, o Options) (out []*found, err error) {
 			err = failed
 			continue
 		}
-		known := find(out, func(v *found) bool { return v.kind == kind })
+		known := find(out, func(v *candidate) bool { return v.kind == kind })
 		if known == nil {
-			known = &found{variant: variant, kind: kind}
+			known = &candidate{variant: variant, kind: kind}
 			out = append(out, known)
 		}
 		known.plain = variant == ""
@@ -92,7 +93,7 @@ func foundVariants(ctx context.Context, o Options) (out []*found, err error) {
 	return out, nil
 }
 
-func find(all []*found, is func(*found) bool) *found {
+func find(all []*candidate, is func(*candidate) bool) *candidate {
 	if i := slices.IndexFunc(all, is); i >= 0 {
 		return all[i]
 	}
@@ -100,25 +101,25 @@ func find(all []*found, is func(*found) bool) *found {
 }
 
 // settled returns the variant if it can be told without all of its rules, nil otherwise, and why.
-func settled(ctx context.Context, o Options, all []*found) (*found, string) {
+func settled(ctx context.Context, o Options, all []*candidate) (*candidate, string) {
 	switch {
 	case o.Variant != "":
-		return find(all, func(v *found) bool { return v.kind == o.Variant }), "as iptablesVariant says"
+		return find(all, func(v *candidate) bool { return v.kind == o.Variant }), "as iptablesVariant says"
 	case len(all) == 1:
 		return all[0], "the only variant that this host has"
 	}
-	v := find(all, func(v *found) bool { return v.kind == "nft" })
+	v := find(all, func(v *candidate) bool { return v.kind == "nft" })
 	if v.inspect(ctx, o, "-t", mangleTable); v.kubelet != "" {
 		return v, kubeletsChain(v)
 	}
 	return nil, ""
 }
 
-func kubeletsChain(v *found) string { return fmt.Sprintf("kubelet's chain %s is there", v.kubelet) }
+func kubeletsChain(v *candidate) string { return fmt.Sprintf("kubelet's chain %s is there", v.kubelet) }
 
 // choose returns one of two variants and why, by what they hold.
-func choose(all []*found) (*found, string) {
-	if v := find(all, func(v *found) bool { return v.kubelet != "" }); v != nil { // nft comes first
+func choose(all []*candidate) (*candidate, string) {
+	if v := find(all, func(v *candidate) bool { return v.kubelet != "" }); v != nil { // nft comes first
 		return v, kubeletsChain(v)
 	}
 	a, b := all[0], all[1]
@@ -140,8 +141,8 @@ func choose(all []*found) (*found, string) {
 
 // inspect looks what the variant holds, or a part of it by arguments of the save command. A family that cannot be read,
 // as IPv6 on a host without it, holds nothing.
-func (v *found) inspect(ctx context.Context, o Options, args ...string) {
-	*v = found{variant: v.variant, kind: v.kind, plain: v.plain}
+func (v *candidate) inspect(ctx context.Context, o Options, args ...string) {
+	*v = candidate{variant: v.variant, kind: v.kind, plain: v.plain}
 	o.Variant = v.variant
 	for _, f := range []family{ipv4(), ipv6()} {
 		text, err := o.Run(ctx, f.commandName(v.variant, "save"), args, nil)
@@ -161,8 +162,8 @@ var (
 	proxyForm   = regexp.MustCompile(`^KUBE-(SERVICES|NODEPORTS|(SVC|SEP)-.*)$`)
 )
 
-// read takes in what a save command printed.
-func (v *found) read(f family, text []byte) {
+// read takes in the output of a save command.
+func (v *candidate) read(f family, text []byte) {
 	table := ""
 	for line := range bytes.Lines(text) {
 		words := strings.Fields(string(line))
@@ -178,7 +179,7 @@ func (v *found) read(f family, text []byte) {
 	}
 }
 
-func (v *found) readChain(f family, table, name, policy string) {
+func (v *candidate) readChain(f family, table, name, policy string) {
 	switch {
 	case table == mangleTable && kubeletForm.MatchString(name):
 		v.kubelet = name
@@ -197,7 +198,7 @@ func ofServiceProxy(word string) bool {
 }
 
 // warnings tell what of the variant matters although another one was chosen.
-func (v *found) warnings(chosen *found) (out []string) {
+func (v *candidate) warnings(chosen *candidate) (out []string) {
 	name := "iptables-" + v.kind
 	if v.unread != nil {
 		out = append(out, fmt.Sprintf("the rules of %s cannot be read, and may decide about packets too (legacy tables take "+

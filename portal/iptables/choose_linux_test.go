@@ -32,8 +32,8 @@ func TestChooseOnTheKernel(t *testing.T) {
 			}
 			choice()
 			for _, kind := range []string{"nft", "legacy"} {
-				if held := run("iptables-" + kind + "-save"); strings.Contains(held, "*") {
-					t.Errorf("a look made tables:\n%s", held)
+				if installed := run("iptables-" + kind + "-save"); strings.Contains(installed, "*") {
+					t.Errorf("a look made tables:\n%s", installed)
 				}
 			}
 			w := newWriter(t, testOptions(nil, variant))

@@ -29,18 +29,18 @@ func prefix(addr netip.Addr, bits int) netip.Prefix { return netip.PrefixFrom(ad
 
 // covers returns the covers of all blocks, in order.
 func (t *tree) covers() []netip.Prefix {
-	found := map[netip.Prefix]netip.Prefix{} // by neighbourhood
+	covers := map[netip.Prefix]netip.Prefix{} // by neighbourhood
 	for block := range t.blocks {
 		near := prefix(block.Addr(), neighbourhoodBits6)
 		if block.Addr().Is4() {
 			near = prefix(block.Addr(), neighbourhoodBits4)
 		}
-		if other, ok := found[near]; ok {
+		if other, ok := covers[near]; ok {
 			block = common(block, other)
 		}
-		found[near] = block
+		covers[near] = block
 	}
-	all := slices.SortedFunc(maps.Values(found), netip.Prefix.Compare)
+	all := slices.SortedFunc(maps.Values(covers), netip.Prefix.Compare)
 	if len(all) > maxCovers {
 		return []netip.Prefix{prefix(all[0].Addr(), 0)}
 	}

@@ -34,7 +34,7 @@ func TestTransparent(t *testing.T) {
 			s.Node.Must(func() error { return strictPaths("eth0", "pod1") })
 			s.Write(portaltest.SitePortals())
 
-			ways := []struct{ client, endpoint string }{
+			pairs := []struct{ client, endpoint string }{
 				{clientV4, "10.244.0.2"}, {clientV6, "fd00:244::2"}, // a stranger to a pod here
 				{"10.244.0.2", clientV4}, {"fd00:244::2", clientV6}, // a pod here to a pod elsewhere
 			}
@@ -46,14 +46,14 @@ func TestTransparent(t *testing.T) {
 			}
 			expect := func(when, want string) {
 				t.Helper()
-				for _, way := range ways {
+				for _, pair := range pairs {
 					for _, network := range []string{"tcp", "udp"} {
 						seen := want
 						if want == "" {
-							seen = way.client
+							seen = pair.client
 						}
-						if got := askAs(s.Node, network, way.client, way.endpoint); got != seen {
-							t.Errorf("%s: %s from %s: the endpoint %s saw %s, want %s", when, network, way.client, way.endpoint, got, seen)
+						if got := askAs(s.Node, network, pair.client, pair.endpoint); got != seen {
+							t.Errorf("%s: %s from %s: the endpoint %s saw %s, want %s", when, network, pair.client, pair.endpoint, got, seen)
 						}
 					}
 				}
@@ -73,15 +73,15 @@ func TestTransparent(t *testing.T) {
 					return err
 				}
 				defer paths.Close()
-				for _, way := range ways {
-					if !paths.Returns(netip.MustParseAddr(way.client), netip.MustParseAddr(way.endpoint), 0) {
-						err = errors.Join(err, fmt.Errorf("answers of %s to %s are said to go elsewhere", way.endpoint, way.client))
+				for _, pair := range pairs {
+					if !paths.Returns(netip.MustParseAddr(pair.client), netip.MustParseAddr(pair.endpoint), 0) {
+						err = errors.Join(err, fmt.Errorf("answers of %s to %s are said to go elsewhere", pair.endpoint, pair.client))
 					}
 				}
 				return err
 			})
 			s.Node.Must(func() error { return errors.Join(divert.Remove(inet.IPv4), divert.Remove(inet.IPv6)) })
-			ways = ways[:1]
+			pairs = pairs[:1]
 			expect("without routes", "timeout")
 		})
 	})
@@ -139,7 +139,7 @@ func witness(t *testing.T, addr string) error {
 	return nil
 }
 
-// askAs asks a witness, from an address that is not this host's, and returns whom it saw, or what went wrong.
+// askAs asks a witness, from an address that is not this host's, and returns the client that it saw, or an error.
 func askAs(from *netnstest.Namespace, network, client, endpoint string) string {
 	dialer := net.Dialer{Timeout: time.Second, Control: transparent, LocalAddr: &net.TCPAddr{IP: net.ParseIP(client)}}
 	if network == "udp" {

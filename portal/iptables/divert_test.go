@@ -14,9 +14,9 @@ func (f *fake) marks() bool { return f.count("iptables mangle") > 0 }
 
 func TestDivert(t *testing.T) {
 	host := newFake()
-	held := map[string]int{}
+	counts := map[string]int{}
 	o := richOptions(host.run, "")
-	o.Held = func(family inet.Family, table string, rules int) { held[fmt.Sprint(table, family)] = rules }
+	o.RuleCount = func(family inet.Family, table string, rules int) { counts[fmt.Sprint(table, family)] = rules }
 	w := newWriter(t, o)
 	if w.Diverts(inet.IPv4) || host.marks() {
 		t.Error("marks before Replace")
@@ -24,9 +24,9 @@ func TestDivert(t *testing.T) {
 	if err := w.Replace(t.Context(), nil); err != nil {
 		t.Fatal(err)
 	}
-	if !w.Diverts(inet.IPv4) || !w.Diverts(inet.IPv6) || !host.marks() || held["mangleIPv4"] != 2 ||
-		held["mangleIPv6"] != 2 {
-		t.Errorf("after Replace: IPv4 %t, IPv6 %t, rules %v", w.Diverts(inet.IPv4), w.Diverts(inet.IPv6), held)
+	if !w.Diverts(inet.IPv4) || !w.Diverts(inet.IPv6) || !host.marks() || counts["mangleIPv4"] != 2 ||
+		counts["mangleIPv6"] != 2 {
+		t.Errorf("after Replace: IPv4 %t, IPv6 %t, rules %v", w.Diverts(inet.IPv4), w.Diverts(inet.IPv6), counts)
 	}
 	host.tables["iptables mangle"]["PREROUTING"] = nil
 	if err := w.Audit(t.Context()); err == nil || !strings.Contains(err.Error(), "table mangle: no rule") {

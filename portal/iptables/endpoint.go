@@ -11,8 +11,8 @@ import (
 	"github.com/portald/portald/portal/service"
 )
 
-// endpoints makes the chain of a translation's endpoints, and those of endpoints that need one, and returns its name.
-// Clients with affinity come first, then each endpoint takes its share of what the ones before it left.
+// endpoints makes the chain of a translation's endpoints, and a chain for each endpoint that needs one, and returns the
+// first's name. Clients with affinity come first, then each endpoint takes its share of what the ones before it left.
 //
 // The kernel remembers the last 100 clients of an endpoint, or as many as its module xt_recent is told to.
 func (s *spread) endpoints(t portal.Translation) string {

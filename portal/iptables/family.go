@@ -6,7 +6,7 @@ import (
 	"github.com/portald/portald/platform/inet"
 )
 
-// family is what differs between IPv4 and IPv6 in the rules.
+// family has the differences between IPv4 and IPv6 in the rules.
 type family struct {
 	command  string // its name without the variant
 	ip       inet.Family

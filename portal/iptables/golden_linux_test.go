@@ -62,7 +62,7 @@ func TestRenderGolden(t *testing.T) {
 	}
 }
 
-// scripts are what was given to a family's restore command.
+// scripts returns the input of a family's restore command.
 func (f *fake) scripts(of family) []byte {
 	var b bytes.Buffer
 	for _, ran := range f.ran {

@@ -62,7 +62,7 @@ func joined(all []inet.PortRange, next inet.PortRange) []inet.PortRange {
 }
 
 // guardChains are the chains in filter that guard proxy ports. The first one exists even while no port is open and
-// nothing jumps to it: it tells our rules from those of others with the same names (Look), and its match keeps
+// nothing jumps to it: it tells our rules from rules of others with the same names (Look), and its match keeps
 // connection tracking on, without which the kernel would stop translating open flows when the last portal is removed.
 func (r renderer) guardChains(g *guarded) ruleset {
 	if g.chains == nil {
@@ -97,17 +97,17 @@ func (r renderer) portRules(to ruleset, p inet.Protocol, open *ports) {
 		}
 	}
 	for first := 0; first < 1<<16; first += leafPorts {
-		found := open.ranges(first, leafPorts)
-		if len(found) == 1 {
-			direct = joined(direct, found[0])
+		ranges := open.ranges(first, leafPorts)
+		if len(ranges) == 1 {
+			direct = joined(direct, ranges[0])
 			continue
 		}
-		if len(found) == 0 {
+		if len(ranges) == 0 {
 			continue
 		}
 		name := r.portLeaf(p, first)
 		var leaf strings.Builder
-		write(&leaf, name, found, r.listener)
+		write(&leaf, name, ranges, r.listener)
 		to.add(name, atLeaf, leaf.String())
 		write(&top, r.proxyPorts, []inet.PortRange{{First: uint16(first), Last: uint16(first + leafPorts - 1)}}, name)
 	}

@@ -19,7 +19,7 @@ type host struct {
 	commands
 	nat, filter, mangle *table
 	log                 func(format string, args ...any)
-	held, wrote         func(family inet.Family, table string, rules int)
+	ruleCount, wrote    func(family inet.Family, table string, rules int)
 
 	diverts     atomic.Bool // mangle is written, and marks replies
 	forwards    atomic.Bool // filter has the rules for flows of portals that spread
@@ -41,7 +41,7 @@ func newHost(f family, names chains, o Options) (*host, error) {
 		chains: names, family: f, proxyRange: o.ProxyPorts, address: address,
 		masquerade: o.Masquerade, dials: o.Dials, liberal: o.Liberal,
 	}
-	h := &host{family: f, log: o.Log, held: o.Held, wrote: o.Wrote}
+	h := &host{family: f, log: o.Log, ruleCount: o.RuleCount, wrote: o.Wrote}
 	h.nat, h.filter, h.mangle = newTable(natTable, r), newTable(filterTable, r), newTable(mangleTable, r)
 	if err := h.extend(o.Extra); err != nil {
 		return nil, err
@@ -113,13 +113,13 @@ func (h *host) replace(ctx context.Context, portals []portal.Portal) error {
 		h.filter.put(p)
 	}
 	h.spread(h.nat, h.filter)
-	held, err := h.read(ctx)
+	installed, err := h.read(ctx)
 	if err != nil {
 		return err
 	}
-	h.keepSpreading(held)
+	h.keepSpreading(installed)
 	for _, t := range []*table{h.filter, h.nat} {
-		if err := h.apply(ctx, t.sync(held[t])); err != nil {
+		if err := h.apply(ctx, t.sync(installed[t])); err != nil {
 			return err
 		}
 	}
@@ -131,7 +131,7 @@ func (h *host) replace(ctx context.Context, portals []portal.Portal) error {
 		return err
 	}
 	h.mangle.spreading = h.nat.spreading
-	h.replaceMangle(ctx, held[h.mangle])
+	h.replaceMangle(ctx, installed[h.mangle])
 	h.whole = time.Now()
 	return nil
 }
@@ -142,11 +142,11 @@ func (h *host) read(ctx context.Context) (map[*table]saved, error) {
 	if err != nil {
 		return nil, err
 	}
-	held := map[*table]saved{}
+	installed := map[*table]saved{}
 	for _, t := range h.tables() {
-		held[t] = t.parseSaved(section(dump, t.name))
+		installed[t] = t.parseSaved(section(dump, t.name))
 	}
-	return held, nil
+	return installed, nil
 }
 
 // spread notes in tables whether any portal spreads.
@@ -158,11 +158,11 @@ func (h *host) spread(tables ...*table) {
 
 // keepSpreading makes the first Replace keep the rules that accept and masquerade flows of portals that spread, if an
 // earlier run wrote them: its open flows live on, on hosts that drop by default too.
-func (h *host) keepSpreading(held map[*table]saved) {
+func (h *host) keepSpreading(installed map[*table]saved) {
 	if h.nat.written != nil {
 		return
 	}
-	if _, spread := held[h.nat].chains[h.nat.postrouting]; spread {
+	if _, spread := installed[h.nat].chains[h.nat.postrouting]; spread {
 		h.nat.spreading, h.filter.spreading = true, true
 	}
 }
@@ -253,13 +253,13 @@ func (h *host) sort(changes []portal.Change) (refused, led []portal.Portal, gone
 // cleanup removes the redirects first, while ports are still guarded. It goes on after an error.
 func (h *host) cleanup(ctx context.Context) error {
 	h.forget()
-	held, err := h.read(ctx)
+	installed, err := h.read(ctx)
 	if err != nil {
 		return err
 	}
 	var errs []error
 	for _, t := range h.tables() {
-		errs = append(errs, h.apply(ctx, removal(t.name, held[t])))
+		errs = append(errs, h.apply(ctx, removal(t.name, installed[t])))
 	}
 	return errors.Join(errs...)
 }

@@ -95,8 +95,8 @@ func (h testHost) Damage(ctx context.Context, front service.Frontend) error {
 		if err != nil {
 			return err
 		}
-		if found := rule.FindSubmatch(text); found != nil {
-			return h.restore(ctx, f, fmt.Sprintf("*%s\n-D %s\nCOMMIT\n", table, found[1]))
+		if groups := rule.FindSubmatch(text); groups != nil {
+			return h.restore(ctx, f, fmt.Sprintf("*%s\n-D %s\nCOMMIT\n", table, groups[1]))
 		}
 	}
 	return fmt.Errorf("no rule for %s", front)

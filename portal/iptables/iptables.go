@@ -1,7 +1,17 @@
-// Package iptables holds portals in the nat and filter tables of iptables and ip6tables, in the nft or the legacy
-// variant: Redirect and Spread in nat, Reject and Drop in filter, and a guard of the daemon's own ports. In mangle it
-// marks replies to clients' addresses that the daemon dials from, if asked to. It does not know what listens behind a
-// Redirect, nor whether an endpoint of a Spread is alive.
+// Package iptables writes portals as rules of iptables and ip6tables: Redirect and Spread in the nat table, Reject and
+// Drop in filter, and there also a guard of the daemon's own ports. In mangle it marks replies to clients' addresses
+// that the daemon dials from, if asked to. Both variants will do, iptables-nft and iptables-legacy; Choose finds the
+// one that the host's other rules are in. It does not know what listens behind a Redirect, nor whether an endpoint of a
+// Spread is alive.
+//
+//	proxyPorts := inet.PortRange{First: 11000, Last: 12999} // of the daemon's listeners
+//	w, err := iptables.New(iptables.Options{Options: writer.Options{ProxyPorts: proxyPorts}})
+//	err = w.Replace(ctx, portals) // removes leftovers of an earlier run, too
+//	err = w.Update(ctx, changes)
+//
+// A packet finds its frontend by a tree of chains (tree.go), past the rules of most other portals. Chains of a service
+// port's endpoints have kube-proxy's names (names.go), so that operators find the chains they know. A change is one
+// script of iptables-restore for each table (script.go), which has only the chains that changed.
 package iptables
 
 import (
@@ -69,7 +79,7 @@ func New(o Options) (*Writer, error) {
 	return w, nil
 }
 
-// steps are the host's part in what a Writer does.
+// steps are the operations of a Writer on one family.
 func (h *host) steps() writer.Family {
 	return writer.Family{
 		IP: h.ip, Guard: h.guard, Audit: h.audit, Remove: h.cleanup, Diverts: h.diverts.Load,
@@ -93,7 +103,7 @@ func (h *host) report(err error) error {
 	}
 	h.forwards.Store(h.filter.spreading && !h.filter.liberal)
 	for _, t := range h.written() {
-		h.held(h.ip, t.name, t.rules)
+		h.ruleCount(h.ip, t.name, t.rules)
 		h.wrote(h.ip, t.name, t.sent)
 		t.sent = 0
 	}

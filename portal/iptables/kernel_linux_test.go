@@ -44,7 +44,7 @@ func TestKernel(t *testing.T) {
 	})
 }
 
-// What this package writes is what iptables-save prints, or every audit would cry wolf.
+// Rules are written as iptables-save prints them, or every audit would raise a false alarm.
 func TestKernelPrintsWhatWasWritten(t *testing.T) {
 	lockFile(t)
 	variants(t, func(variant string) {

@@ -14,12 +14,12 @@ import (
 func (t *table) inUse() bool { return t.mark != 0 || t.spreading || len(t.extras) > 0 }
 
 // replaceMangle writes the table, given what it holds. It is not created on a host that needs nothing in it.
-func (h *host) replaceMangle(ctx context.Context, held saved) {
+func (h *host) replaceMangle(ctx context.Context, installed saved) {
 	if err := h.mangle.clash(); err != nil {
 		h.noteMangle(err)
 		return
 	}
-	h.noteMangle(h.apply(ctx, h.mangle.sync(held)))
+	h.noteMangle(h.apply(ctx, h.mangle.sync(installed)))
 }
 
 // clash is an error if the marks of replies and of what is masqueraded have a bit in common.

@@ -11,13 +11,14 @@ import (
 // The kinds of an owner's chains, which their names have behind the prefix.
 const (
 	toCluster  = "-SVC-" // the endpoints of the cluster
-	toNode     = "-SVL-" // those of this node
+	toNode     = "-SVL-" // endpoints of this node
 	fromOthers = "-EXT-" // flows to frontends other than ClusterIPs
 	fromRanges = "-FW-"  // flows to LoadBalancerIPs with source ranges
 	toEndpoint = "-SEP-" // one endpoint
 )
 
-// hashLength is that of the hash in kube-proxy's names. Ours are the same, so that operators find the chains they know.
+// hashLength is the length of the hash in kube-proxy's names. Ours are the same, so that operators find the chains they
+// know.
 const hashLength = 16
 
 // owned is the name of a chain of a service port, or of one of its endpoints.

@@ -29,9 +29,9 @@ type Options struct {
 	ExtraNames string
 	// Run runs a command, as platform.Run does, which is the default.
 	Run func(ctx context.Context, name string, args []string, stdin []byte) (stdout []byte, err error)
-	// Held is called with the number of rules of ours in a table of one family after each Replace and Update. Default
+	// RuleCount is called with the number of rules of ours in a table of one family after each Replace and Update. Default
 	// none.
-	Held func(family inet.Family, table string, rules int)
+	RuleCount func(family inet.Family, table string, rules int)
 	// Wrote is called with the number of rules that a Replace or Update gave a table of one family. Default none.
 	Wrote func(family inet.Family, table string, rules int)
 }
@@ -47,8 +47,8 @@ func (o *Options) complete() (chains, error) {
 	if o.Wrote == nil {
 		o.Wrote = func(inet.Family, string, int) {}
 	}
-	if o.Held == nil {
-		o.Held = func(inet.Family, string, int) {}
+	if o.RuleCount == nil {
+		o.RuleCount = func(inet.Family, string, int) {}
 	}
 	if o.Variant != "" && o.Variant != "nft" && o.Variant != "legacy" {
 		return chains{}, fmt.Errorf("iptables variant %q: want nft, legacy or nothing", o.Variant)

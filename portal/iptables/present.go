@@ -7,7 +7,7 @@ import (
 	"github.com/portald/portald/platform/inet"
 )
 
-// Leftovers is what Writers of a prefix left on the host, in one variant of iptables.
+// Leftovers counts the rules that Writers of a prefix left on the host, in one variant of iptables.
 type Leftovers struct {
 	Chains  bool // there are chains with names of ours
 	Written bool // some of them only a Writer makes, which tells its rules from kube-proxy's with the same names
@@ -15,17 +15,17 @@ type Leftovers struct {
 
 // Look looks for leftovers in both families. It is an error if there are no commands of that variant. Unlike a Writer
 // it creates no tables, and loads no kernel modules.
-func Look(ctx context.Context, o Options) (found Leftovers, err error) {
+func Look(ctx context.Context, o Options) (leftovers Leftovers, err error) {
 	for _, f := range []family{ipv4(), ipv6()} {
 		h, err := bare(f, o)
 		if err != nil {
 			return Leftovers{}, err
 		}
-		if err := h.look(ctx, &found); err != nil && f.ip == inet.IPv4 {
+		if err := h.look(ctx, &leftovers); err != nil && f.ip == inet.IPv4 {
 			return Leftovers{}, err
 		}
 	}
-	return found, nil
+	return leftovers, nil
 }
 
 // VariantOf tells which variant the commands of an Options.Variant are: "nft" or "legacy".
@@ -53,19 +53,19 @@ func bare(f family, o Options) (*host, error) {
 }
 
 // look adds the leftovers of the family.
-func (h *host) look(ctx context.Context, found *Leftovers) error {
-	held, err := h.dump(ctx)
+func (h *host) look(ctx context.Context, leftovers *Leftovers) error {
+	installed, err := h.dump(ctx)
 	if err != nil {
 		return err
 	}
-	for line := range bytes.Lines(held) {
+	for line := range bytes.Lines(installed) {
 		name, ok := bytes.CutPrefix(line, []byte(":"))
 		if !ok {
 			continue
 		}
 		name, _, _ = bytes.Cut(name, []byte(" "))
-		found.Chains = found.Chains || h.nat.own(string(name))
-		found.Written = found.Written || string(name) == h.nat.guard
+		leftovers.Chains = leftovers.Chains || h.nat.own(string(name))
+		leftovers.Written = leftovers.Written || string(name) == h.nat.guard
 	}
 	return nil
 }

@@ -47,12 +47,12 @@ func asForeign(jumps []jump) []foreign {
 
 // relink returns the jumps to delete from chains of others, and those to add. Where all jumps of a chain are there
 // once and in order, they are left alone at any position: others may have put their rules before.
-func relink(wanted []jump, held []foreign) (unlink, link []string) {
+func relink(wanted []jump, installed []foreign) (unlink, link []string) {
 	want, have := map[string][]string{}, map[string][]string{}
 	for _, j := range wanted {
 		want[j.chain] = append(want[j.chain], j.rule())
 	}
-	for _, h := range held {
+	for _, h := range installed {
 		have[h.chain] = append(have[h.chain], h.rule)
 	}
 	for _, chain := range slices.Sorted(maps.Keys(have)) {

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// saved is what a host holds of one table, as iptables-save printed it.
+// saved is one table of a host, as iptables-save printed it.
 type saved struct {
 	chains ruleset   // ours
 	jumps  []foreign // rules in chains of others that jump to ours, in order

@@ -45,13 +45,13 @@ func (w *Writer) show(ctx context.Context, h *host, portals []portal.Portal, to 
 		if err != nil {
 			return fmt.Errorf("read table %s of %s: %w", t.name, h.ip, err)
 		}
-		held := &netfilter.Ruleset{Tables: netfilter.ParseSaved(
+		installed := &netfilter.Ruleset{Tables: netfilter.ParseSaved(
 			"*"+t.name+"\n"+text+"COMMIT\n", netfilter.IPTables, familyWord(h.ip))}
 		for _, p := range portals {
-			t.show(held, p, to)
+			t.show(installed, p, to)
 		}
 		if t == wanted.filter {
-			showGuards(wanted, held, portals, to)
+			showGuards(wanted, installed, portals, to)
 		}
 		t.missing(t.parseSaved([]byte(text)), to)
 	}
@@ -118,7 +118,7 @@ func familyWord(ip inet.Family) string {
 }
 
 // show adds the rules that packets to a frontend may meet in a table, whoever sends them.
-func (t *table) show(held *netfilter.Ruleset, p portal.Portal, to *portal.Shown) {
+func (t *table) show(installed *netfilter.Ruleset, p portal.Portal, to *portal.Shown) {
 	if !t.tree.has(p.Frontend) {
 		return
 	}
@@ -130,7 +130,7 @@ func (t *table) show(held *netfilter.Ruleset, p portal.Portal, to *portal.Shown)
 		packet := netfilter.Packet{
 			Hook: hook, Behind: t.name == filterTable, Protocol: p.Frontend.Protocol, Destination: p.Frontend.Addr,
 		}
-		if leaf := t.leaf(shardOf(p.Frontend)); !t.addTrail(held, packet, to)[leaf] {
+		if leaf := t.leaf(shardOf(p.Frontend)); !t.addTrail(installed, packet, to)[leaf] {
 			to.Missing = append(to.Missing, fmt.Sprintf("%s -t %s: no rules lead from %s to chain %s", t.command, t.name,
 				strings.ToUpper(string(hook)), leaf))
 		}
@@ -138,10 +138,10 @@ func (t *table) show(held *netfilter.Ruleset, p portal.Portal, to *portal.Shown)
 }
 
 // showGuards adds the rules that let redirected packets pass to the listener.
-func showGuards(h *host, held *netfilter.Ruleset, portals []portal.Portal, to *portal.Shown) {
+func showGuards(h *host, installed *netfilter.Ruleset, portals []portal.Portal, to *portal.Shown) {
 	for _, p := range portals {
 		if redirect, ok := p.Target.(portal.Redirect); ok {
-			h.filter.addTrail(held, netfilter.Packet{
+			h.filter.addTrail(installed, netfilter.Packet{
 				Hook: netfilter.Input, Translated: true, Protocol: p.Frontend.Protocol,
 				Destination: netip.AddrPortFrom(h.ip.Unspecified(), redirect.Port),
 			}, to)
@@ -150,10 +150,10 @@ func showGuards(h *host, held *netfilter.Ruleset, portals []portal.Portal, to *p
 }
 
 // addTrail adds the rules of this table that a packet may meet, and returns the chains that they are in.
-func (t *table) addTrail(held *netfilter.Ruleset, p netfilter.Packet, to *portal.Shown) (passed map[string]bool) {
+func (t *table) addTrail(installed *netfilter.Ruleset, p netfilter.Packet, to *portal.Shown) (passed map[string]bool) {
 	own := func(in *netfilter.Table, chain string) bool { return in.Name == t.name && t.own(chain) }
 	passed = map[string]bool{}
-	steps := held.Trail(p, own)
+	steps := installed.Trail(p, own)
 	for i, step := range slices.Backward(steps) {
 		if t.leadsNowhere(step.Rule, passed) {
 			steps = slices.Delete(steps, i, i+1)
@@ -177,12 +177,12 @@ func (t *table) leadsNowhere(r *netfilter.Rule, passed map[string]bool) bool {
 
 // missing adds the rules of the portals, and of the chains that lead there, that the host does not hold. Chains above
 // the leaves depend on the portals of others too; those that lead to these are compared.
-func (t *table) missing(held saved, to *portal.Shown) {
+func (t *table) missing(installed saved, to *portal.Shown) {
 	for name, c := range t.written {
 		if c.depth < atNodes {
 			continue // its rules are for everything
 		}
-		have := strings.Split(held.chains[name].rules, "\n")
+		have := strings.Split(installed.chains[name].rules, "\n")
 		for rule := range strings.Lines(c.rules) {
 			if rule = strings.TrimSuffix(rule, "\n"); !slices.Contains(have, rule) {
 				to.Missing = append(to.Missing, fmt.Sprintf("%s -t %s %s", t.command, t.name, rule))
@@ -190,7 +190,7 @@ func (t *table) missing(held saved, to *portal.Shown) {
 		}
 	}
 	for _, j := range t.linked {
-		if j.to == t.services && !slices.Contains(held.jumps, foreign{j.chain, j.rule()}) {
+		if j.to == t.services && !slices.Contains(installed.jumps, foreign{j.chain, j.rule()}) {
 			to.Missing = append(to.Missing, fmt.Sprintf("%s -t %s %s", t.command, t.name, j.rule()))
 		}
 	}

@@ -24,7 +24,7 @@ type spread struct {
 	made  ruleset
 }
 
-// forwarding is what a portal that spreads means with the writer's options.
+// forwarding applies the Writer's options to a portal that spreads.
 func (r renderer) forwarding(p portal.Portal) portal.Forwarding {
 	return spreadOf(p).Forwarding(p.Kind, r.masquerade, len(r.pods) > 0)
 }

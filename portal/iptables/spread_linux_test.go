@@ -24,7 +24,7 @@ func TestSpreading(t *testing.T) {
 	})
 }
 
-// cannot are what no rules of a variant do.
+// cannot are the behaviours that no rules of a variant have.
 func cannot(variant string) []portaltest.Behaviour {
 	all := []portaltest.Behaviour{portaltest.SourceHash, portaltest.LeastConnections}
 	if variant == "legacy" {

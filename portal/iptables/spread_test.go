@@ -50,7 +50,7 @@ func TestDepths(t *testing.T) {
 	w := newWriter(t, o)
 	w.Guard(map[portal.ProxyPort]bool{{Protocol: inet.TCP, Port: portaltest.FirstPort}: true,
 		{Protocol: inet.TCP, Port: portaltest.FirstPort + 2}: true})
-	found := map[depth]bool{}
+	depths := map[depth]bool{}
 	for _, portals := range spreadCases() {
 		must(t, w.Replace(t.Context(), portals))
 		for _, table := range slices.Concat(w.hosts[0].tables(), w.hosts[1].tables()) {
@@ -58,12 +58,12 @@ func TestDepths(t *testing.T) {
 				if got, ours := table.depthOf(name); !ours || got != c.depth {
 					t.Errorf("%s is ours: %t, at depth %d, want %d", name, ours, got, c.depth)
 				}
-				found[c.depth] = true
+				depths[c.depth] = true
 			}
 		}
 	}
-	if len(found) != len(nameForms) {
-		t.Errorf("chains of %d depths were written, want %d", len(found), len(nameForms))
+	if len(depths) != len(nameForms) {
+		t.Errorf("chains of %d depths were written, want %d", len(depths), len(nameForms))
 	}
 }
 
@@ -310,7 +310,7 @@ func TestUnsoundSpreads(t *testing.T) {
 	}
 }
 
-// Render is what Replace writes.
+// Render returns the rules that Replace writes.
 func TestRenderIsReplace(t *testing.T) {
 	for what, portals := range spreadCases() {
 		rendered, replaced := newFake(), newFake()
@@ -334,7 +334,7 @@ func TestRenderIsReplace(t *testing.T) {
 	}
 }
 
-// parts are what Render wrote for each family.
+// parts splits the output of Render by family.
 func parts(text []byte) map[*family]string {
 	v4, v6 := ipv4(), ipv6()
 	first, second, _ := strings.Cut(string(text), "# ip6tables-restore --noflush\n")

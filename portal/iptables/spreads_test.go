@@ -14,7 +14,7 @@ import (
 	"github.com/portald/portald/portal/service"
 )
 
-// endpointsOf are addresses, with a ! behind those of this node.
+// endpointsOf returns addresses, with a ! behind each of this node.
 func endpointsOf(text string) (out []portal.Endpoint) {
 	for at := range strings.FieldsSeq(text) {
 		addr, here := strings.CutSuffix(at, "!")
@@ -108,7 +108,7 @@ func spreadSCTP() []portal.Portal {
 	}
 }
 
-// spreadOptions are those of a cluster's only service proxy.
+// spreadOptions are the options of a cluster's only service proxy.
 func spreadOptions(run runner, variant string) Options {
 	o := testOptions(run, variant)
 	o.Prefix = "KUBE"

@@ -57,12 +57,12 @@ func (t *table) sync(host saved) *script {
 		t.owners.touchAll()
 	}
 	s := t.update()
-	for name, held := range host.chains {
+	for name, installed := range host.chains {
 		if wanted, ok := t.written[name]; !ok {
-			s.discard[name] = held.depth
-		} else if wanted.rules == held.rules {
+			s.discard[name] = installed.depth
+		} else if wanted.rules == installed.rules {
 			delete(s.chains, name)
-			t.sent -= count(held.rules)
+			t.sent -= count(installed.rules)
 		}
 	}
 	s.unlink, s.link = relink(t.linked, host.jumps)
@@ -96,23 +96,23 @@ func (t *table) update() *script {
 }
 
 func (t *table) write(s *script, name string, c chain) {
-	held, there := t.written[name]
-	if there && held == c {
+	old, there := t.written[name]
+	if there && old == c {
 		return
 	}
 	s.chains[name], t.written[name] = c, c
-	t.rules += count(c.rules) - count(held.rules)
+	t.rules += count(c.rules) - count(old.rules)
 	t.sent += count(c.rules)
 }
 
 func (t *table) discard(s *script, name string) {
-	held, there := t.written[name]
+	old, there := t.written[name]
 	if !there {
 		return
 	}
-	s.discard[name] = held.depth
+	s.discard[name] = old.depth
 	delete(t.written, name)
-	t.rules -= count(held.rules)
+	t.rules -= count(old.rules)
 }
 
 // regroup writes the chains of one owner, and discards others that it had before.

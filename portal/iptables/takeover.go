@@ -14,16 +14,16 @@ func (h *host) takeOver(ctx context.Context, portals []portal.Portal) error {
 	h.forget()
 	h.put(portals)
 	h.spread(h.nat, h.filter)
-	held, err := h.read(ctx)
+	installed, err := h.read(ctx)
 	if err != nil {
 		return err
 	}
-	h.keepSpreading(held)
+	h.keepSpreading(installed)
 	h.mangle.spreading = h.nat.spreading
 	errs := []error{h.mangle.clash()}
 	for _, t := range h.tables() {
-		t.sync(held[t])
-		errs = append(errs, t.compare(t.written, held[t]))
+		t.sync(installed[t])
+		errs = append(errs, t.compare(t.written, installed[t]))
 	}
 	if err := errors.Join(errs...); err != nil {
 		return err

@@ -11,7 +11,7 @@ import (
 	"github.com/portald/portald/portal/service"
 )
 
-// kubeProxyRules are what a kube-proxy and a kubelet leave, of each table.
+// kubeProxyRules are the rules that a kube-proxy and a kubelet leave, by table.
 var kubeProxyRules = map[string]string{
 	natTable: `*nat
 :KUBE-KUBELET-CANARY - [0:0]
@@ -71,7 +71,7 @@ COMMIT
 
 const kubeletChains = `KUBE-FIREWALL KUBE-KUBELET-CANARY KUBE-IPTABLES-HINT KUBE-MARK-DROP`
 
-// What a kube-proxy left is taken over as our own is, in nat in one step, and what kubelet has stays.
+// Rules of a kube-proxy are taken over as our own, in nat in one step, and kubelet's rules stay.
 func TestTakeOver(t *testing.T) {
 	takeOver(t, func() testHost { return testHost{run: newFake().run} })
 }

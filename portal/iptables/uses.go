@@ -48,7 +48,7 @@ func listChains(conn *nfnl.Conn, family inet.Family) lister {
 }
 
 // compareUses returns an error that says which chains are used otherwise than was written.
-func (t *table) compareUses(held map[string]int) error {
+func (t *table) compareUses(installed map[string]int) error {
 	want := make(map[string]int, len(t.written))
 	for name, c := range t.written {
 		want[name] += strings.Count(c.rules, "\n")
@@ -62,15 +62,15 @@ func (t *table) compareUses(held map[string]int) error {
 	for _, j := range t.linked {
 		want[j.to]++
 	}
-	var found writer.Drift
+	var drift writer.Drift
 	for _, name := range slices.Sorted(maps.Keys(want)) {
-		if is, ok := held[name]; !ok {
-			found.Add("chain %s is missing", name)
+		if is, ok := installed[name]; !ok {
+			drift.Add("chain %s is missing", name)
 		} else if is != want[name] {
-			found.Add("chain %s has other rules, or others lead there", name)
+			drift.Add("chain %s has other rules, or others lead there", name)
 		}
 	}
-	return found.Err()
+	return drift.Err()
 }
 
 // ledTo is the target of a rule of ours, or the chain that it goes to.

@@ -101,8 +101,8 @@ func (g *generations) Disturbed() bool {
 	return err == nil && id != g.seen
 }
 
-// sizes are those of tables, of the legacy variant: who changes a rule reads and writes the whole table. They are a
-// sign, and no proof, that nobody else did.
+// sizes are the sizes of tables, of the legacy variant: every change of a rule reads and writes the whole table. They
+// are a sign, and no proof, that nobody else did.
 type sizes struct {
 	hosts []*host
 	read  func(family inet.Family, table string) (platform.XTablesSize, error)

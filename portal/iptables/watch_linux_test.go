@@ -11,8 +11,8 @@ import (
 	"github.com/portald/portald/portal"
 )
 
-// What others change disturbs, whatever it is, and until an audit has looked; what the Writer itself does never. The
-// audit finds damage alone.
+// Any change by others counts as a disturbance until the next audit; the Writer's own changes never do. The audit finds
+// damage alone.
 func TestOthersDisturb(t *testing.T) {
 	lockFile(t)
 	variants(t, func(variant string) {

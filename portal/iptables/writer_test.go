@@ -116,8 +116,8 @@ func TestMovingFrontendNeverLeadsNowhere(t *testing.T) {
 		{"reject to inside", refused, inside, []string{"+nat", "+filter"}},
 		{"inside to reject", inside, refused, []string{"+filter", "-nat"}},
 	} {
-		for _, way := range []string{"Update", "Replace"} {
-			t.Run(test.name+" by "+way, func(t *testing.T) {
+		for _, method := range []string{"Update", "Replace"} {
+			t.Run(test.name+" by "+method, func(t *testing.T) {
 				host := newFake()
 				w := newWriter(t, testOptions(host.run, ""))
 				if err := w.Replace(t.Context(), test.from); err != nil {
@@ -125,7 +125,7 @@ func TestMovingFrontendNeverLeadsNowhere(t *testing.T) {
 				}
 				host.ran = nil
 				err := w.Update(t.Context(), []portal.Change{{Frontend: p.Frontend, Portal: &test.to[0]}})
-				if way == "Replace" {
+				if method == "Replace" {
 					if err := w.Replace(t.Context(), test.from); err != nil {
 						t.Fatal(err)
 					}
@@ -228,8 +228,8 @@ func FuzzEquivalence(f *testing.F) {
 			t.Errorf("by Updates (-Replace +Updates):\n%s", diff)
 		}
 		for _, table := range w.hosts[0].tables() {
-			if held := updated.count("iptables " + table.name); table.rules != held {
-				t.Errorf("table %s holds %d rules, the writer counts %d", table.name, held, table.rules)
+			if installed := updated.count("iptables " + table.name); table.rules != installed {
+				t.Errorf("table %s holds %d rules, the writer counts %d", table.name, installed, table.rules)
 			}
 		}
 	})

@@ -16,15 +16,15 @@ var algorithms = map[service.Algorithm]string{
 // schedulerOf is the scheduler of a pool that chooses endpoints by an algorithm: the Options' unless it asks for one.
 // The Options' mh spreads the connections of a client too, as it does for kube-proxy.
 func (o *Options) schedulerOf(a service.Algorithm) settings {
-	own, asked := algorithms[a]
+	own, chosen := algorithms[a]
 	s := settings{scheduler: own}
-	if !asked {
+	if !chosen {
 		s.scheduler = o.Scheduler
 	}
 	if s.scheduler == "mh" || s.scheduler == "sh" {
 		s.flags |= fallback
 	}
-	if s.scheduler == "mh" && !asked {
+	if s.scheduler == "mh" && !chosen {
 		s.flags |= mhPort
 	}
 	return s

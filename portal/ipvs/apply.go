@@ -59,7 +59,7 @@ func (w *Writer) addElements(ctx context.Context, in func(setID) bool) error {
 			continue
 		}
 		f.add(w.addElement(w.names.set(e.id, e.family), e.element))
-		w.elements.Found(e)
+		w.elements.MarkInstalled(e)
 	}
 	return f.err()
 }
@@ -89,26 +89,26 @@ func (w *Writer) removeUnused() error {
 // applyServer makes a virtual server as it is wanted.
 func (w *Writer) applyServer(front service.Frontend) error {
 	want, _ := w.wanted(front)
-	held, exists := w.servers[front]
+	current, exists := w.servers[front]
 	if !exists {
 		if err := w.addServer(front, want.settings); err != nil {
 			return err
 		}
-		held = &server{settings: want.settings, weights: map[netip.AddrPort]int{}}
-		w.servers[front] = held
+		current = &server{settings: want.settings, weights: map[netip.AddrPort]int{}}
+		w.servers[front] = current
 	}
-	if held.settings != want.settings {
+	if current.settings != want.settings {
 		if err := w.editServer(front, want.settings); err != nil {
 			return err
 		}
-		held.settings = want.settings
+		current.settings = want.settings
 	}
 	for _, addr := range ordered(want.weights) {
-		if err := w.applyEndpoint(front, held, addr, weightServing); err != nil {
+		if err := w.applyEndpoint(front, current, addr, weightServing); err != nil {
 			return err
 		}
 	}
-	drains, err := w.drainEndpoints(front, held, want.weights)
+	drains, err := w.drainEndpoints(front, current, want.weights)
 	if err != nil || !drains {
 		delete(w.draining, front)
 		return err
@@ -139,7 +139,7 @@ func ordered(weights map[netip.AddrPort]int) []netip.AddrPort {
 	return slices.SortedFunc(maps.Keys(weights), netip.AddrPort.Compare)
 }
 
-// replaceRules and updateRules pass on what is for the Rules.
+// replaceRules and updateRules pass on the portals that the Rules write.
 func (w *Writer) replaceRules(ctx context.Context, portals []portal.Portal) error {
 	w.guard = false
 	return w.Rules.Replace(ctx, withoutSpreads(portals))

@@ -15,26 +15,26 @@ import (
 // Audit compares what the kernel holds with what was written; the Rules look after theirs.
 func (w *Writer) Audit(ctx context.Context) error {
 	return w.state.Verify(func() error {
-		var found writer.Drift
-		errs := []error{w.auditAddresses(&found), w.auditSets(&found), w.auditServers(&found)}
-		return w.done("audit", errors.Join(append(errs, found.Err(), w.Rules.Audit(ctx))...))
+		var drift writer.Drift
+		errs := []error{w.auditAddresses(&drift), w.auditSets(&drift), w.auditServers(&drift)}
+		return w.done("audit", errors.Join(append(errs, drift.Err(), w.Rules.Audit(ctx))...))
 	})
 }
 
-func (w *Writer) auditAddresses(found *writer.Drift) error {
+func (w *Writer) auditAddresses(drift *writer.Drift) error {
 	device, others, err := w.hostAddresses()
 	if err != nil {
 		return err
 	}
 	if now := newLocalNode(others, w.live.Settings().NodePortAddresses); !maps.Equal(now.own, w.node.own) {
-		found.Add("the host's addresses are others than before")
+		drift.Add("the host's addresses are others than before")
 	}
-	compareKeys(found, w.names.device+" has", w.addrs.Counts(), present(device), netip.Addr.Compare)
+	compareKeys(drift, w.names.device+" has", w.addrs.Counts(), present(device), netip.Addr.Compare)
 	return nil
 }
 
-func (w *Writer) auditSets(found *writer.Drift) error {
-	held := map[entry]bool{}
+func (w *Writer) auditSets(drift *writer.Drift) error {
+	installed := map[entry]bool{}
 	for _, s := range w.names.sets() {
 		if s.family == inet.IPv6 && !w.v6 {
 			continue
@@ -44,18 +44,18 @@ func (w *Writer) auditSets(found *writer.Drift) error {
 			return err
 		}
 		if !there {
-			found.Add("set %s is missing", s.name)
+			drift.Add("set %s is missing", s.name)
 			continue
 		}
 		for _, e := range elements {
-			held[entry{s.id, s.family, e}] = true
+			installed[entry{s.id, s.family, e}] = true
 		}
 	}
-	compareKeys(found, "sets have", w.elements.Counts(), held, entry.compare)
+	compareKeys(drift, "sets have", w.elements.Counts(), installed, entry.compare)
 	return nil
 }
 
-func (w *Writer) auditServers(found *writer.Drift) error {
+func (w *Writer) auditServers(drift *writer.Drift) error {
 	all, err := w.virtualServers()
 	if err != nil {
 		return err
@@ -63,22 +63,22 @@ func (w *Writer) auditServers(found *writer.Drift) error {
 	for _, f := range slices.SortedFunc(maps.Keys(w.servers), service.Frontend.Compare) {
 		set, there := all[f]
 		if !there {
-			found.Add("no virtual server %s", f)
+			drift.Add("no virtual server %s", f)
 			continue
 		}
 		if set != w.servers[f].settings {
-			found.Add("virtual server %s is set otherwise", f)
+			drift.Add("virtual server %s is set otherwise", f)
 		}
-		held, err := w.destinations(f)
+		installed, err := w.destinations(f)
 		if err != nil {
 			return err
 		}
 		weights := map[netip.AddrPort]int{}
-		for _, d := range held {
+		for _, d := range installed {
 			weights[d.addr] = d.weight
 		}
 		if !maps.Equal(weights, w.servers[f].weights) {
-			found.Add("virtual server %s has other endpoints, or weights", f)
+			drift.Add("virtual server %s has other endpoints, or weights", f)
 		}
 	}
 	return nil
@@ -86,16 +86,16 @@ func (w *Writer) auditServers(found *writer.Drift) error {
 
 // compareKeys names what is missing of what should be there, and what is strange.
 func compareKeys[K comparable](
-	found *writer.Drift, where string, want map[K]int, held map[K]bool, order func(a, b K) int,
+	drift *writer.Drift, where string, want map[K]int, installed map[K]bool, order func(a, b K) int,
 ) {
 	for _, k := range slices.SortedFunc(maps.Keys(want), order) {
-		if !held[k] {
-			found.Add("%s not %v", where, k)
+		if !installed[k] {
+			drift.Add("%s not %v", where, k)
 		}
 	}
-	for _, k := range slices.SortedFunc(maps.Keys(held), order) {
+	for _, k := range slices.SortedFunc(maps.Keys(installed), order) {
 		if _, ok := want[k]; !ok {
-			found.Add("%s %v, which is strange", where, k)
+			drift.Add("%s %v, which is strange", where, k)
 		}
 	}
 }

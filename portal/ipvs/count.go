@@ -76,7 +76,7 @@ func (w *Writer) countServer(f service.Frontend, n int) {
 	w.elements.Add(n, atFrontend(served, f))
 }
 
-// frontends are those of virtual servers, wanted or existing, in order.
+// frontends are the frontends of virtual servers, wanted or existing, in order.
 func (w *Writer) frontends() []service.Frontend {
 	all := map[service.Frontend]bool{}
 	for f := range w.servers {

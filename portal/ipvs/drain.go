@@ -48,11 +48,11 @@ func (w *Writer) drainServer(front service.Frontend) error {
 // that is not wanted.
 func (w *Writer) removeIdle(front service.Frontend) error {
 	s := w.servers[front]
-	held, err := w.destinations(front)
+	installed, err := w.destinations(front)
 	if err != nil {
 		return err
 	}
-	busy := slices.DeleteFunc(held, func(d destination) bool { return d.weight != weightDraining || d.conns == 0 })
+	busy := slices.DeleteFunc(installed, func(d destination) bool { return d.weight != weightDraining || d.conns == 0 })
 	if _, wanted := w.wanted(front); !wanted && len(busy) == 0 {
 		if err := w.removeServer(front); err != nil {
 			return err

@@ -108,11 +108,11 @@ func TestOpenConnectionLivesOn(t *testing.T) {
 func (n *node) weight(p *portaltest.Party) int {
 	n.Helper()
 	f := service.Frontend{Addr: netip.MustParseAddrPort(vip), Protocol: inet.TCP}
-	held, err := n.ours.destinations(f)
+	installed, err := n.ours.destinations(f)
 	if err != nil {
 		n.Fatal(err)
 	}
-	for _, d := range held {
+	for _, d := range installed {
 		if d.addr.Addr() == p.Addrs.V4 {
 			return d.weight
 		}

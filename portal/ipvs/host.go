@@ -89,7 +89,7 @@ func (w *Writer) readHost() error {
 	}
 	w.adopt(others)
 	for _, a := range device {
-		w.addrs.Found(a)
+		w.addrs.MarkInstalled(a)
 	}
 	for _, s := range w.names.sets() {
 		elements, _, err := w.elementsOf(s)
@@ -97,7 +97,7 @@ func (w *Writer) readHost() error {
 			return err
 		}
 		for _, e := range elements {
-			w.elements.Found(entry{s.id, s.family, e})
+			w.elements.MarkInstalled(entry{s.id, s.family, e})
 		}
 	}
 	return nil
@@ -122,7 +122,7 @@ func (w *Writer) readServers() error {
 		excluded := len(w.ExcludeCIDRs) > 0 && contained(f.Addr.Addr(), w.ExcludeCIDRs)
 		_, wanted := w.wanted(f)
 		switch {
-		case w.elements.WasFound(atFrontend(served, f)) || !excluded && (wanted || w.addrs.WasFound(f.Addr.Addr())):
+		case w.elements.WasInstalled(atFrontend(served, f)) || !excluded && (wanted || w.addrs.WasInstalled(f.Addr.Addr())):
 			if err := w.readServer(f, set); err != nil {
 				return err
 			}
@@ -138,12 +138,12 @@ func (w *Writer) readServers() error {
 }
 
 func (w *Writer) readServer(f service.Frontend, set settings) error {
-	held, err := w.destinations(f)
+	installed, err := w.destinations(f)
 	if err != nil {
 		return err
 	}
-	s := &server{settings: set, weights: make(map[netip.AddrPort]int, len(held))}
-	for _, d := range held {
+	s := &server{settings: set, weights: make(map[netip.AddrPort]int, len(installed))}
+	for _, d := range installed {
 		s.weights[d.addr] = d.weight
 	}
 	w.servers[f] = s

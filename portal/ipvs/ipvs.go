@@ -1,8 +1,14 @@
-// Package ipvs holds portals that spread as virtual servers of the kernel's IPVS, which forwards by NAT. Their
+// Package ipvs writes portals that spread as virtual servers of the kernel's IPVS, which forwards by NAT. Their
 // addresses are on a dummy device, and the rules that IPVS needs beside it (Chains) look up in ipsets which flows to
 // masquerade, drop or accept. Portals with other targets are passed on to another Writer, whose redirects apply
 // before IPVS sees a packet: so a Service may change its mode while its connections live on. It does not know what
 // writes the rules.
+//
+//	if err := ipvs.Usable(o); err != nil { ... } // names the missing kernel module, and what to do
+//	rules, err := iptables.New(...)              // with Extra: ipvs.Chains(o)
+//	o.Rules = rules
+//	w, err := ipvs.New(o)
+//	err = w.Replace(ctx, portals)
 //
 // A removed endpoint keeps weight 0 while it has connections, and so does each endpoint of a removed virtual server:
 // Sweep removes what is idle. For UDP they are removed at once.
@@ -80,8 +86,8 @@ func (w *Writer) Open(changes map[uint16]bool) {
 	w.Rules.Open(changes)
 }
 
-// Replace makes the kernel hold exactly these portals. What stays keeps its connections, and so do virtual servers of
-// other programs.
+// Replace makes the kernel hold exactly these portals. Endpoints that stay keep their connections, and so do virtual
+// servers of other programs.
 func (w *Writer) Replace(ctx context.Context, portals []portal.Portal) error {
 	return w.state.Full(func() error {
 		w.reset()

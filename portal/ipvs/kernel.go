@@ -40,7 +40,7 @@ type kernel struct {
 	close         func()
 }
 
-// settings are what a virtual server is beside its frontend and its endpoints.
+// settings are the attributes of a virtual server beside its frontend and its endpoints.
 type settings struct {
 	scheduler string
 	flags     uint32

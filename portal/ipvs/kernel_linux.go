@@ -227,27 +227,27 @@ func (h *host) makeSet(s set) error {
 
 // same tells whether a set that is there already is of its type. Its other properties do not matter.
 func (h *host) same(s set) error {
-	held, err := h.links.IpsetList(s.name)
+	listed, err := h.links.IpsetList(s.name)
 	if err != nil {
 		return fmt.Errorf("list set %s: %w", s.name, err)
 	}
-	if held.TypeName != s.typ {
+	if listed.TypeName != s.typ {
 		return fmt.Errorf("make set %s of type %s: there is one of type %s; remove it (ipset destroy %[1]s)",
-			s.name, s.typ, held.TypeName)
+			s.name, s.typ, listed.TypeName)
 	}
 	return nil
 }
 
 func (h *host) elementsOf(s set) ([]element, bool, error) {
-	held, err := h.links.IpsetList(s.name)
+	listed, err := h.links.IpsetList(s.name)
 	if errors.Is(err, unix.ENOENT) {
 		return nil, false, nil
 	}
 	if err != nil {
 		return nil, false, fmt.Errorf("list set %s: %w", s.name, err)
 	}
-	out := make([]element, 0, len(held.Entries))
-	for _, e := range held.Entries {
+	out := make([]element, 0, len(listed.Entries))
+	for _, e := range listed.Entries {
 		out = append(out, read(s.typ, e))
 	}
 	return out, true, nil

@@ -8,7 +8,7 @@ import (
 	"github.com/portald/portald/portal/service"
 )
 
-// localNode is this node: its addresses, and those of them that NodePorts are served on.
+// localNode has this node's addresses, and tells on which of them NodePorts are served.
 type localNode struct {
 	own       map[netip.Addr]bool
 	nodePorts []netip.Addr // in order
@@ -17,7 +17,7 @@ type localNode struct {
 	podsKnown  bool // there are rules that tell pods from other clients
 }
 
-// forwarding is what a portal that spreads means on this node.
+// forwarding applies this node's settings to a portal that spreads.
 func (n localNode) forwarding(p portal.Portal) portal.Forwarding {
 	return p.Target.(portal.Spread).Forwarding(p.Kind, n.masquerade, n.podsKnown)
 }

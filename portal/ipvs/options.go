@@ -18,7 +18,7 @@ const DefaultPrefix = "PORTALD"
 // gives them, and the virtual servers at addresses that it left there are taken over.
 const SolePrefix = "KUBE"
 
-// schedulers are those of the kernel, each a module ip_vs_NAME. They choose the endpoint of a new connection.
+// schedulers are the kernel's schedulers, each a module ip_vs_NAME. They choose the endpoint of a new connection.
 var schedulers = []string{"rr", "wrr", "lc", "wlc", "lblc", "lblcr", "sh", "dh", "sed", "nq", "mh"}
 
 // Options of a Writer. Only Rules has no default.
@@ -44,13 +44,13 @@ type Options struct {
 	LocalDetector portal.LocalDetector
 	// Masquerade says how flows get this node's address.
 	Masquerade portal.Masquerade
-	// Dials is the mark of what the daemon itself sends to endpoints, which no virtual server takes. 0 is none.
+	// Dials is the mark of the daemon's own packets to endpoints, which no virtual server takes. 0 is none.
 	Dials uint32
 	// Log is called once for each thing that the host cannot do. Default none.
 	Log func(format string, args ...any)
 }
 
-// maxPrefix is what the names of iptables chains have room for.
+// maxPrefix is the room for a prefix in the names of iptables chains, in bytes.
 const maxPrefix = 14
 
 var prefixForm = regexp.MustCompile(`^[A-Z][A-Z0-9-]*$`)

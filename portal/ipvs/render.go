@@ -96,7 +96,7 @@ func (w *Writer) renderServers(b *bytes.Buffer) {
 	}
 }
 
-// options are those of ipvsadm.
+// options are the settings as options of ipvsadm.
 func (s settings) options() (out string) {
 	if s.flags&persistent != 0 {
 		out += " -p " + strconv.Itoa(int(s.timeout))

@@ -20,8 +20,8 @@ type server struct {
 	weights map[netip.AddrPort]int
 }
 
-// endpoints are those of a virtual server, which knows no classes of clients: those of clients outside, or if there are
-// none, those of clients inside only.
+// endpoints returns the endpoints of a virtual server, which knows no classes of clients: the endpoints for clients
+// outside or, if there are none, for clients inside only.
 func endpoints(f portal.Forwarding) (used []portal.Endpoint, insideOnly bool) {
 	if len(f.Outside.Endpoints) > 0 {
 		return f.Outside.Endpoints, false

@@ -29,7 +29,7 @@ const (
 	setIDs
 )
 
-// setKind is what is the same in both families.
+// setKind has the attributes of a set that are the same in both families.
 type setKind struct {
 	name  string // behind the prefix KUBE, which most share with kube-proxy
 	short string // behind another prefix: a set's name has 31 characters at most
@@ -60,7 +60,7 @@ var setKinds = [setIDs]setKind{
 	served:        {"IPVS-SERVERS", "IPVS-SERVERS", byFrontend},
 }
 
-// names are those of the device and the sets.
+// names are the names of the device and the sets.
 type names struct {
 	prefix string
 	device string
@@ -81,7 +81,7 @@ func newNames(prefix string) names {
 // Device is the name of the interface that a Writer with this prefix gives addresses of portals.
 func Device(prefix string) string { return newNames(prefix).device }
 
-// maxSetName is what the kernel takes.
+// maxSetName is the kernel's limit, in bytes.
 const maxSetName = 31
 
 // set is the name of a set; kube-proxy cuts names too.
@@ -106,7 +106,7 @@ type set struct {
 	family inet.Family
 }
 
-// sets are those of both families, in order.
+// sets are the sets of both families, in order.
 func (n names) sets() (out []set) {
 	for _, family := range inet.Families() {
 		for id := range setIDs {
@@ -125,7 +125,7 @@ var leftovers = []string{
 	"NODE-PORT-LOCAL-UDP", "NODE-PORT-SCTP-HASH", "NODE-PORT-LOCAL-SCTP-HASH", "HEALTH-CHECK-NODE-PORT",
 }
 
-// all are the names of our sets, and with the name of the only proxy those of kube-proxy's.
+// all are the names of our sets, and with the name of the only proxy also the names of kube-proxy's sets.
 func (n names) all() (out []string) {
 	for _, s := range n.sets() {
 		out = append(out, s.name)
@@ -147,7 +147,7 @@ type entry struct {
 	element
 }
 
-// element is what a set may hold. Which fields are in use depends on the type of the set.
+// element is an element of a set. Which fields are in use depends on the type of the set.
 type element struct {
 	addr     netip.Addr
 	protocol inet.Protocol

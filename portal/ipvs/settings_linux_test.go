@@ -29,7 +29,8 @@ func (n *node) run(name string, args ...string) string {
 	return string(out)
 }
 
-// What the kernel is told beside portals, and what is left to others, as the kernel's own tools show it.
+// The settings that the Writer makes beside portals, and those that it leaves alone, as the kernel's own tools show
+// them.
 func TestSettings(t *testing.T) {
 	n := newNode(t, func(o *Options) {
 		o.Scheduler, o.StrictARP, o.ExcludeCIDRs = "lc", true, prefixes("10.96.9.0/24")

@@ -83,17 +83,17 @@ func (v *view) show(nodePorts []netip.Prefix, podsKnown bool) error {
 
 // showServer adds a virtual server and its endpoints.
 func (v *view) showServer(f service.Frontend, wanted server, all map[service.Frontend]settings) error {
-	held, there := all[f]
+	installed, there := all[f]
 	if !there {
 		v.lack("virtual server %s", f)
 		return nil
 	}
-	if held != wanted.settings {
+	if installed != wanted.settings {
 		v.lack("virtual server %s is set otherwise than it was written", f)
 	}
 	option := map[inet.Protocol]string{inet.TCP: "-t ", inet.UDP: "-u ", inet.SCTP: "--sctp-service "}
 	at := option[f.Protocol] + f.Addr.String()
-	v.to.Add("ipvsadm -S -n", "-A "+at+" -s "+held.scheduler+held.options())
+	v.to.Add("ipvsadm -S -n", "-A "+at+" -s "+installed.scheduler+installed.options())
 	ends, err := v.destinations(f)
 	if err != nil {
 		return err

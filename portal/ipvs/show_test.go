@@ -11,7 +11,7 @@ import (
 	"github.com/portald/portald/portal/service"
 )
 
-// What the kernel has of portals is shown, as the commands print it, and what it lacks.
+// Show lists portals as the commands print them, and names what the kernel lacks.
 func TestShow(t *testing.T) {
 	k := newFake("192.0.2.1")
 	w, _ := k.writer(t, Options{LocalDetector: portal.LocalDetector{Interface: "cni0"}})

@@ -64,7 +64,7 @@ func countElements(sets map[string]bool) (n int, err error) {
 		return 0, fmt.Errorf("list sets: %w", err)
 	}
 	for _, answer := range answers {
-		name, held := "", 0
+		name, elements := "", 0
 		for a := range nl.ParseAttributes(answer[min(len(answer), nl.SizeofNfgenmsg):]) {
 			switch a.Type & nl.NLA_TYPE_MASK {
 			case nl.IPSET_ATTR_SETNAME:
@@ -72,13 +72,13 @@ func countElements(sets map[string]bool) (n int, err error) {
 			case nl.IPSET_ATTR_DATA:
 				for a := range nl.ParseAttributes(a.Value) {
 					if a.Type&nl.NLA_TYPE_MASK == nl.IPSET_ATTR_ELEMENTS && len(a.Value) == 4 {
-						held = int(binary.BigEndian.Uint32(a.Value))
+						elements = int(binary.BigEndian.Uint32(a.Value))
 					}
 				}
 			}
 		}
 		if sets[name] {
-			n += held
+			n += elements
 		}
 	}
 	return n, nil

@@ -7,7 +7,7 @@ import (
 	"github.com/portald/portald/portal/service"
 )
 
-// What others add or take away shows, and what the Writer does itself does not.
+// Changes by other programs show, and the Writer's own do not.
 func TestDisturbed(t *testing.T) {
 	k := newFake("192.0.2.1")
 	w, _ := k.writer(t, Options{})

@@ -11,8 +11,9 @@ import (
 	"github.com/portald/portald/portal/writer"
 )
 
-// Adopt goes on with what an earlier run wrote, if the kernel holds exactly these portals and the Rules can go on too.
-// Endpoints and virtual servers that an earlier run drains are drained further. Kernel settings are made in any case.
+// Adopt takes over the virtual servers, sets and addresses of an earlier run, if the kernel holds exactly these portals
+// and the Rules can go on too. Endpoints and virtual servers that an earlier run drains are drained further. Kernel
+// settings are made in any case.
 func (w *Writer) Adopt(ctx context.Context, portals []portal.Portal) error {
 	return w.state.Full(func() error {
 		w.reset()
@@ -39,12 +40,12 @@ func (w *Writer) takeOver(ctx context.Context, portals []portal.Portal) error {
 	if err := w.readServers(); err != nil {
 		return err
 	}
-	var found writer.Drift
+	var drift writer.Drift
 	for _, f := range w.frontends() {
-		w.compareServer(f, &found)
+		w.compareServer(f, &drift)
 	}
-	errs := []error{w.auditAddresses(&found), w.auditSets(&found)}
-	if err := errors.Join(append(errs, found.Err())...); err != nil {
+	errs := []error{w.auditAddresses(&drift), w.auditSets(&drift)}
+	if err := errors.Join(append(errs, drift.Err())...); err != nil {
 		return err
 	}
 	w.addrs.Settle()
@@ -58,29 +59,29 @@ func (w *Writer) takeOver(ctx context.Context, portals []portal.Portal) error {
 
 // compareServer adds how a virtual server of ours differs from what is wanted, but for endpoints that drain, which it
 // notes.
-func (w *Writer) compareServer(front service.Frontend, found *writer.Drift) {
+func (w *Writer) compareServer(front service.Frontend, drift *writer.Drift) {
 	want, wanted := w.wanted(front)
-	held, exists := w.servers[front]
+	current, exists := w.servers[front]
 	switch {
 	case !exists:
 		if wanted {
-			found.Add("no virtual server %s", front)
+			drift.Add("no virtual server %s", front)
 		}
 		return
-	case wanted && held.settings != want.settings:
-		found.Add("virtual server %s is set otherwise", front)
+	case wanted && current.settings != want.settings:
+		drift.Add("virtual server %s is set otherwise", front)
 	}
 	for _, addr := range ordered(want.weights) {
-		if weight, there := held.weights[addr]; !there || weight != weightServing {
-			found.Add("virtual server %s does not serve %s", front, addr)
+		if weight, there := current.weights[addr]; !there || weight != weightServing {
+			drift.Add("virtual server %s does not serve %s", front, addr)
 		}
 	}
-	for _, addr := range ordered(held.weights) {
+	for _, addr := range ordered(current.weights) {
 		if _, stays := want.weights[addr]; stays {
 			continue
 		}
-		if held.weights[addr] != weightDraining || front.Protocol == inet.UDP {
-			found.Add("virtual server %s serves %s, which is strange", front, addr)
+		if current.weights[addr] != weightDraining || front.Protocol == inet.UDP {
+			drift.Add("virtual server %s serves %s, which is strange", front, addr)
 		}
 		w.draining[front] = true
 	}

@@ -12,7 +12,8 @@ import (
 	"github.com/portald/portald/portal/service"
 )
 
-// What an earlier run wrote by several changes, and drains, is adopted without a write, and drained further.
+// Virtual servers that an earlier run wrote by several changes, and drains, are adopted without a write, and drained
+// further.
 func TestAdopt(t *testing.T) {
 	k := newFake("192.0.2.1")
 	o := Options{LocalDetector: portal.LocalDetector{Sources: prefixes("10.244.0.0/16")}}

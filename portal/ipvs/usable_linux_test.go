@@ -8,12 +8,12 @@ import (
 	"github.com/portald/portald/platform/netnstest"
 )
 
-// What a host without IPVS is told names what is missing and what to do.
+// The error on a host without IPVS names the missing part and the remedy.
 func TestUsableSaysWhatIsMissing(t *testing.T) {
 	netnstest.Enter(t)
 	err := Usable(Options{})
 	if err == nil {
-		return // this kernel has everything, as that of the guest should
+		return // this kernel has everything, as the guest's should
 	}
 	t.Log(err)
 	if os.Getenv("VM_IN_GUEST") == "1" {

@@ -105,7 +105,7 @@ func (n *node) audit() {
 	}
 }
 
-// cannot are what IPVS has no means for: see the package's comment.
+// cannot are the behaviours that IPVS has no means for: see the package's comment.
 var cannot = []portaltest.Behaviour{
 	portaltest.NodeScopeInside, portaltest.AffinityAcrossFrontends, portaltest.AffinityForgotten,
 	portaltest.NoPodsKnownNode, portaltest.Random, portaltest.AlgorithmsTurn,

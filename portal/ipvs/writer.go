@@ -24,7 +24,7 @@ type Writer struct {
 	portals  map[service.Frontend]portal.Portal
 	servers  map[service.Frontend]*server
 	excluded map[service.Frontend]bool // virtual servers of other programs, which are not to be changed
-	draining map[service.Frontend]bool // those of servers that have endpoints that drain
+	draining map[service.Frontend]bool // frontends of servers that have draining endpoints
 	elements writer.Refcount[entry]
 	addrs    writer.Refcount[netip.Addr] // of the device, by portals and by virtual servers
 	guard    bool                        // the Rules have changes of ports that are not written yet

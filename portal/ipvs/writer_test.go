@@ -57,7 +57,7 @@ func swept(t *testing.T, w *Writer) {
 	}
 }
 
-// weights are those of endpoints; -1 is none.
+// weights are the weights of endpoints; -1 is none.
 func (k *fake) weights(f service.Frontend, addrs ...string) (out []int) {
 	for _, a := range addrs {
 		weight := -1
@@ -259,7 +259,7 @@ func TestServersOfOthersStay(t *testing.T) {
 	}
 }
 
-// What the kernel is told of a change does not grow with what it holds.
+// The number of messages for a change does not grow with the number of portals.
 func TestChangeIsCheap(t *testing.T) {
 	told := map[int]int{}
 	for _, n := range []int{10, 1000} {
@@ -293,7 +293,7 @@ func TestOptions(t *testing.T) {
 	}
 }
 
-// A server that others left at an address of ours goes, and what was made for it meanwhile.
+// A virtual server that others left at an address of ours is removed, with all that was made for it meanwhile.
 func TestStrangeServersGo(t *testing.T) {
 	k := newFake()
 	w, _ := k.writer(t, Options{})

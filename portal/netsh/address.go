@@ -21,7 +21,7 @@ type address struct {
 	retry
 }
 
-// address returns that of an address, which it makes.
+// address returns the entry of an address, and makes it if there is none.
 func (w *Writer) address(a netip.Addr) *address {
 	x := w.addrs[a]
 	if x == nil {
@@ -86,7 +86,8 @@ func (w *Writer) applyAddresses(ctx context.Context, s scope) error {
 	return w.save()
 }
 
-// toDo returns what is to be added and removed now. What open connections need stays until Sweep finds that they ended.
+// toDo returns the addresses to add and to remove now. Addresses of open connections stay until Sweep finds that those
+// ended.
 func (w *Writer) toDo(s scope) (adds, removals []netip.Addr) {
 	carried := sync.OnceValue(w.Carried)
 	for _, a := range slices.SortedFunc(maps.Keys(s.addrs), netip.Addr.Compare) {
@@ -101,7 +102,7 @@ func (w *Writer) toDo(s scope) (adds, removals []netip.Addr) {
 			if _, needed := carried()[a]; !needed {
 				removals = append(removals, a)
 			}
-		case x.ours && there && p.state == Duplicate: // Windows looks for the other host when it is added anew
+		case x.ours && there && p.state == Duplicate: // Windows looks for the other host when it is added again
 			adds, removals = append(adds, a), append(removals, a)
 			x.failed(w.obstacle(a))
 			w.wake(x.retry)
@@ -141,7 +142,7 @@ func (w *Writer) addAll(ctx context.Context, addrs []netip.Addr) error {
 	if err != nil {
 		return err
 	}
-	if len(refused) > 0 && !w.holdsAny() {
+	if len(refused) > 0 && !w.hasOwnAddress() {
 		return fmt.Errorf("%w; the same with all %d: portald has to run as LocalSystem or as an administrator",
 			refused[addrs[0]], len(addrs))
 	}
@@ -157,8 +158,8 @@ func (w *Writer) addAll(ctx context.Context, addrs []netip.Addr) error {
 	return nil
 }
 
-// holdsAny tells whether the device has an address of ours.
-func (w *Writer) holdsAny() bool {
+// hasOwnAddress tells whether the device has an address of ours.
+func (w *Writer) hasOwnAddress() bool {
 	for a, x := range w.addrs {
 		if x.ours && w.host.addrs[a].alone {
 			return true

@@ -10,7 +10,7 @@ import (
 	"github.com/portald/portald/portal/service"
 )
 
-// What the Writer itself costs, beside netsh, with this many Services of one ClusterIP and one NodePort.
+// The cost of the Writer itself, without netsh, with this many Services of one ClusterIP and one NodePort.
 const services = 5000
 
 func serviceAt(i int) []portal.Portal {

@@ -15,7 +15,7 @@ import (
 	"github.com/portald/portald/portal"
 )
 
-// What a killed run left is taken over where it is still wanted, and removed where not.
+// Addresses that a killed run left are taken over where they are still wanted, and removed where not.
 func TestCrash(t *testing.T) {
 	inTime(t, func(r *rig) {
 		kept, gone := clusterIP("10.96.0.10:80 shop/cart"), clusterIP("[fd00::11]:80 shop/old")

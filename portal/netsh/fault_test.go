@@ -112,9 +112,9 @@ func TestNoEffect(t *testing.T) {
 	inTime(t, func(r *rig) {
 		r.replace(clusterIP("10.96.0.10:80 shop/cart"))
 		r.sim.Faults.NoEffect = true
-		begun := time.Now()
+		start := time.Now()
 		r.update([]portal.Portal{clusterIP("10.96.0.11:80 shop/till")}, clusterIP("10.96.0.10:80 shop/cart"))
-		if took := time.Since(begun); took > 2*time.Second {
+		if took := time.Since(start); took > 2*time.Second {
 			t.Errorf("an Update takes %s", took)
 		}
 		r.wantFailing([2]string{"10.96.0.11:80/tcp shop/till", "exit code 0, but did not"})
@@ -138,9 +138,9 @@ func TestHang(t *testing.T) {
 			for i := range 300 {
 				portals = append(portals, clusterIP(fmt.Sprintf("10.96.%d.%d:80 shop/s%d", i/200, i%200+1, i)))
 			}
-			begun := time.Now()
+			start := time.Now()
 			err := r.Replace(r.Context(), portals)
-			if took := time.Since(begun); err == nil || !strings.Contains(err.Error(), "30s") || took > 40*time.Second {
+			if took := time.Since(start); err == nil || !strings.Contains(err.Error(), "30s") || took > 40*time.Second {
 				t.Errorf("%s: error %v after %s", what, err, took)
 			}
 			if n := len(r.served()); n != faults.HangAfter {
@@ -290,7 +290,7 @@ func TestDuplicateAddress(t *testing.T) {
 	})
 }
 
-// A port that another program or Windows has is reported with what to do, and had as soon as it is free.
+// A port that another program or Windows has is reported with a remedy, and taken as soon as it is free.
 func TestPortsOfOthers(t *testing.T) {
 	inTime(t, func(r *rig) {
 		kubelet := netshtest.Socket{Protocol: "tcp", Addr: netip.MustParseAddrPort("192.168.1.10:30080")}
@@ -304,9 +304,9 @@ func TestPortsOfOthers(t *testing.T) {
 		if got := r.served(); !slices.Contains(got, "172.22.0.1:30080/tcp shop/cart") || len(got) != 1 {
 			t.Errorf("served: %q", got)
 		}
-		asked := r.open.asked
+		before := r.open.listens
 		r.pass(10 * time.Minute)
-		if n := r.open.asked - asked; len(r.reports) != 2 || n < 20 || n > 40 {
+		if n := r.open.listens - before; len(r.reports) != 2 || n < 20 || n > 40 {
 			t.Errorf("%d tries in ten minutes for two sockets, reports: %q", n, r.reports)
 		}
 		r.host.Release(kubelet)
@@ -348,9 +348,9 @@ func TestCancelled(t *testing.T) {
 		r.sim.Faults.Hang = true
 		ctx, cancel := context.WithTimeout(r.Context(), time.Second)
 		defer cancel()
-		begun := time.Now()
+		start := time.Now()
 		err := r.Replace(ctx, []portal.Portal{clusterIP("10.96.0.10:80 shop/cart")})
-		if took := time.Since(begun); err == nil || took > 2*time.Second {
+		if took := time.Since(start); err == nil || took > 2*time.Second {
 			t.Errorf("error %v after %s", err, took)
 		}
 	})

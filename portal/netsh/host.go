@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// host is what the Writer knows of the host's addresses.
+// host has the addresses of the host as the Writer last read them.
 type host struct {
 	device Interface
 	addrs  map[netip.Addr]present

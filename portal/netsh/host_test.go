@@ -52,9 +52,9 @@ func TestExecute(t *testing.T) {
 	t.Setenv(helper, "hang")
 	ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, errTooLong)
 	defer cancel()
-	begun := time.Now()
+	start := time.Now()
 	_, err = execute(ctx, os.Args[0], nil)
-	took := time.Since(begun)
+	took := time.Since(start)
 	if err == nil || !strings.Contains(err.Error(), errTooLong.Error()) || took > 30*time.Second {
 		t.Errorf("error %v after %s", err, took)
 	}
@@ -64,7 +64,7 @@ func TestExecute(t *testing.T) {
 	}
 }
 
-// What people read is short, in one line, and valid.
+// Text for people is short, in one line, and valid UTF-8.
 func TestMessage(t *testing.T) {
 	long := Result{Output: strings.Repeat("对象已存在。\r\n", 200) + "\xb6\xd4"}
 	if got := long.message(); len(got) > maxMessage+5 || strings.ContainsAny(got, "\r\n\uFFFD") {

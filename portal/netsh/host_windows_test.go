@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// The netsh that runs is that of the system, whatever the search path says.
+// The system's netsh runs, whatever the search path says.
 func TestExecutable(t *testing.T) {
 	fake := filepath.Join(t.TempDir(), "netsh.exe")
 	if err := os.WriteFile(fake, nil, 0o700); err != nil {

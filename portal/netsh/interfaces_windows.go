@@ -21,7 +21,7 @@ func HostInterfaces() ([]Interface, error) {
 		size = uint32(8 * len(buffer))
 		first := (*windows.IpAdapterAddresses)(unsafe.Pointer(&buffer[0]))
 		switch err := windows.GetAdaptersAddresses(windows.AF_UNSPEC, adapterFlags, 0, first, &size); {
-		case err == windows.ERROR_BUFFER_OVERFLOW: // size is what it takes now
+		case err == windows.ERROR_BUFFER_OVERFLOW: // size is the size needed now
 		case err == windows.ERROR_NO_DATA:
 			return nil, nil
 		case err != nil:

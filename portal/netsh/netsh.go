@@ -1,14 +1,18 @@
-// Package netsh holds portals on Windows, where nothing redirects: the addresses of frontends are added to an interface
-// of the host, and Listeners serve there what portals redirect. NodePorts are served at the addresses of the node. It
-// does not know how traffic is carried.
+// Package netsh makes portals reachable on Windows, where nothing redirects: it adds the addresses of frontends to an
+// interface of the host, and Listeners serve there what portals redirect. NodePorts are served at the addresses of the
+// node. It does not know how traffic is carried.
 //
-// Addresses are added by the command netsh. What it says is translated, so it decides nothing here: the addresses of
-// the host do, which are read before and after. They are added for the time until the next boot, without a subnet (so
-// that no route comes with them) and not to be chosen as source addresses. A file has those that were added, from
-// before that until after their removal: what a run leaves that was killed, the next one takes over or removes. An
-// address that the host has otherwise is served, but never removed.
+//	w, err := netsh.New(netsh.Options{Listeners: listeners, State: dir})
+//	err = w.Replace(ctx, portals)    // netsh interface ipv4 add address ...; listeners.Listen(owner, frontend)
+//	next, err := w.Sweep(ctx)        // tries again what failed, removes addresses that connections have left
 //
-// What goes wrong with one portal is reported of it, and tried again by Sweep. It is an error of Replace and Update if
+// Addresses are added by the command netsh. Its output is in the language of the host, so nothing is decided by it, but
+// by the addresses of the host, which are read before and after. They are added for the time until the next boot,
+// without a subnet (so that no route comes with them) and not to be chosen as source addresses. A file lists the added
+// addresses, from before they are added until after their removal: those that a killed run leaves, the next one takes
+// over or removes. An address that the host has otherwise is served, but never removed.
+//
+// A failure of one portal is reported for that portal, and tried again by Sweep. Replace and Update return an error if
 // nothing can be added at all.
 package netsh
 
@@ -34,7 +38,7 @@ type Writer struct {
 	v6    bool // as New found it
 
 	portals   map[service.Frontend]portal.Portal
-	nodePorts map[service.Frontend]struct{} // those of that kind
+	nodePorts map[service.Frontend]struct{} // the portals of this kind
 	addrs     map[netip.Addr]*address       // that portals need, or that are ours
 	sockets   map[service.Frontend]*socket  // that portals need, each at one address
 	troubles  map[service.Frontend]*trouble // of portals
@@ -134,7 +138,7 @@ func (w *Writer) replace(ctx context.Context, portals []portal.Portal) error {
 	return w.apply(ctx, w.everything())
 }
 
-// changesTo returns the changes that lead from what is held to these portals.
+// changesTo returns the changes from the present portals to these.
 func (w *Writer) changesTo(portals []portal.Portal) []portal.Change {
 	out := make([]portal.Change, 0, len(portals))
 	stay := make(map[service.Frontend]struct{}, len(portals))
@@ -162,8 +166,8 @@ func (w *Writer) Update(ctx context.Context, changes []portal.Change) error {
 func (w *Writer) change(changes []portal.Change) scope {
 	touched := newScope()
 	for _, c := range changes {
-		was, held := w.portals[c.Frontend]
-		if held {
+		was, known := w.portals[c.Frontend]
+		if known {
 			w.drop(was, c.Portal)
 		}
 		if c.Portal != nil {

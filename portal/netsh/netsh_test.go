@@ -13,7 +13,7 @@ import (
 	"github.com/portald/portald/portal/service"
 )
 
-// What netsh is asked, in both families.
+// The commands of netsh, in both families.
 func TestCommands(t *testing.T) {
 	inTime(t, func(r *rig) {
 		v4, v6 := clusterIP("10.96.0.10:80 shop/cart"), clusterIP("[fd00::10]:80 shop/cart")
@@ -242,23 +242,23 @@ func TestThousandServices(t *testing.T) {
 		for i := range 1000 {
 			all = append(all, clusterIP(fmt.Sprintf("10.96.%d.%d:80 shop/s%d", i/250, i%250+1, i)))
 		}
-		begun := time.Now()
+		start := time.Now()
 		r.replace(all...)
-		took, processes := time.Since(begun), r.calls()
+		took, processes := time.Since(start), r.calls()
 		t.Logf("1,000 Services: %d processes of netsh, %s", processes, took)
 		if len(r.served()) != 1000 || took > 5*time.Second {
 			t.Errorf("%d are served after %s", len(r.served()), took)
 		}
-		begun = time.Now()
+		start = time.Now()
 		r.update([]portal.Portal{clusterIP("10.97.0.1:80 shop/one-more")})
-		t.Logf("one more: %d process of netsh, %s", r.calls()-processes, time.Since(begun))
-		if took := time.Since(begun); took > 100*time.Millisecond {
+		t.Logf("one more: %d process of netsh, %s", r.calls()-processes, time.Since(start))
+		if took := time.Since(start); took > 100*time.Millisecond {
 			t.Errorf("one more takes %s", took)
 		}
-		begun, processes = time.Now(), r.calls()
+		start, processes = time.Now(), r.calls()
 		r.restart()
 		r.replace(all...)
-		t.Logf("again after a crash: %d process of netsh, %s", r.calls()-processes, time.Since(begun))
+		t.Logf("again after a crash: %d process of netsh, %s", r.calls()-processes, time.Since(start))
 		if len(r.served()) != 1000 || r.calls() != processes+1 {
 			t.Errorf("%d are served after a crash, %d processes of netsh", len(r.served()), r.calls()-processes)
 		}

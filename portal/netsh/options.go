@@ -33,7 +33,7 @@ type Options struct {
 	NodePortAddresses []netip.Prefix
 	// Run runs netsh; default Command.
 	Run Run
-	// Interfaces reads those of the host, with their addresses; default HostInterfaces.
+	// Interfaces reads the host's interfaces, with their addresses; default HostInterfaces.
 	Interfaces func() ([]Interface, error)
 	// Carried returns the addresses that open connections were accepted at: one without portals is removed when there are
 	// none any more. Default none.
@@ -42,14 +42,14 @@ type Options struct {
 	// and, with the same portal and nil, when that is over or its owner has it no more. Sweep tries such portals again.
 	// Default none.
 	Failed func(portal.Portal, error)
-	// Log is called for what happens to addresses without being asked for. Default none.
+	// Log is called for unrequested changes of addresses. Default none.
 	Log func(format string, args ...any)
 }
 
 // Run runs netsh with arguments, and kills it when ctx ends. An error is for a netsh that did not run to its end.
 type Run func(ctx context.Context, args ...string) (Result, error)
 
-// Result is what netsh printed, which is in the language of the host, and its exit code.
+// Result is netsh's output, in the language of the host, and its exit code.
 type Result struct {
 	Output string
 	Code   int
@@ -68,7 +68,7 @@ type Address struct {
 	State  AddressState
 }
 
-// AddressState is what came of duplicate-address detection.
+// AddressState is the result of duplicate-address detection.
 type AddressState uint8
 
 // The states of addresses. Sockets can only be bound to usable ones.

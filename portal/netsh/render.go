@@ -57,7 +57,7 @@ func within(prefixes []netip.Prefix) string {
 	return " in " + strings.Join(out, ", ")
 }
 
-// outcome is what becomes of the clients of a target.
+// outcome says what happens to clients of a target.
 func outcome(t portal.Target) string {
 	switch t := t.(type) {
 	case portal.Redirect:

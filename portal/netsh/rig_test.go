@@ -114,7 +114,7 @@ func (r *rig) report(p portal.Portal, err error) {
 type listeners struct {
 	host    *netshtest.Memory
 	sockets map[netshtest.Socket]service.PortName
-	asked   int // how often Listen was called
+	listens int // how often Listen was called
 }
 
 func socketOf(owner service.PortName, at netip.AddrPort) netshtest.Socket {
@@ -122,7 +122,7 @@ func socketOf(owner service.PortName, at netip.AddrPort) netshtest.Socket {
 }
 
 func (l *listeners) Listen(owner service.PortName, at netip.AddrPort) error {
-	l.asked++
+	l.listens++
 	s := socketOf(owner, at)
 	if l.sockets[s] == owner {
 		return nil

@@ -6,7 +6,7 @@ import (
 	"github.com/portald/portald/portal/service"
 )
 
-// scope is what a change touches.
+// scope has the addresses and sockets that a change touches.
 type scope struct {
 	addrs   map[netip.Addr]struct{}
 	sockets map[service.Frontend]struct{}

@@ -53,7 +53,7 @@ func (w *Writer) runEach(ctx context.Context, t task, addrs []netip.Addr) (map[n
 	return said, nil
 }
 
-// runScripts runs a process for many addresses. Its result is that of each.
+// runScripts runs a process for many addresses. Its result counts for each.
 func (w *Writer) runScripts(ctx context.Context, t task, addrs []netip.Addr) (map[netip.Addr]Result, error) {
 	said := make(map[netip.Addr]Result, len(addrs))
 	for some := range slices.Chunk(addrs, maxScript) {

@@ -15,7 +15,7 @@ func (w *Writer) Show(_ context.Context, portals []portal.Portal) (shown portal.
 	if err != nil {
 		return shown, fmt.Errorf("read the host's addresses: %w", err)
 	}
-	held, err := newHost(all, w.Interface)
+	current, err := newHost(all, w.Interface)
 	if err != nil {
 		return shown, err
 	}
@@ -24,9 +24,9 @@ func (w *Writer) Show(_ context.Context, portals []portal.Portal) (shown portal.
 		if _, redirects := p.Target.(portal.Redirect); !redirects || addr.IsUnspecified() {
 			continue
 		}
-		is, there := held.addrs[addr]
+		is, there := current.addrs[addr]
 		if !there {
-			shown.Missing = append(shown.Missing, fmt.Sprintf("address %s of interface %q", addr, held.device.Name))
+			shown.Missing = append(shown.Missing, fmt.Sprintf("address %s of interface %q", addr, current.device.Name))
 			continue
 		}
 		command := "netsh interface ipv4 show addresses"

@@ -22,7 +22,7 @@ const (
 	stateForm  = "addresses-*.json"
 )
 
-// state is what a run leaves for the next one: the addresses that it added, or was about to add.
+// state is the file that a run leaves for the next one: the addresses that it added, or was about to add.
 type state struct {
 	Interface string       `json:"interface"`
 	Addresses []netip.Addr `json:"addresses"`

@@ -57,8 +57,8 @@ func (w *Writer) schedule() {
 	}
 }
 
-// wake has Sweep try something again when that is due. What is due already, and waits for something else, is looked at
-// now and then.
+// wake has Sweep try something again when that is due. Work that is due already, and waits for something else, is
+// looked at now and then.
 func (w *Writer) wake(r retry) {
 	at := r.next
 	if soon := time.Now().Add(poll); at.Before(soon) {
@@ -75,13 +75,13 @@ const poll = 200 * time.Millisecond
 // Disturbed is for Sweep, which looks at the host each few seconds.
 func (w *Writer) Disturbed() bool { return false }
 
-// Audit compares the addresses of the host with those that portals need. What is known to fail is none of it.
+// Audit compares the addresses of the host with those that portals need. Known failures are no drift.
 func (w *Writer) Audit(context.Context) error {
 	return w.known.Verify(func() error {
 		if err := w.read(); err != nil {
 			return w.wrap("audit", err)
 		}
-		var found writer.Drift
+		var drift writer.Drift
 		carried := sync.OnceValue(w.Carried)
 		for _, a := range slices.SortedFunc(maps.Keys(w.addrs), netip.Addr.Compare) {
 			x := w.addrs[a]
@@ -89,13 +89,13 @@ func (w *Writer) Audit(context.Context) error {
 			switch {
 			case x.err != nil:
 			case x.wanted() && !there:
-				found.Add("the host has not address %s", a)
+				drift.Add("the host has not address %s", a)
 			case x.ours && there && !x.wanted():
 				if _, needed := carried()[a]; !needed {
-					found.Add("the host has address %s, which no portal needs", a)
+					drift.Add("the host has address %s, which no portal needs", a)
 				}
 			}
 		}
-		return w.wrap("audit", found.Err())
+		return w.wrap("audit", drift.Err())
 	})
 }

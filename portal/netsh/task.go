@@ -11,7 +11,7 @@ import (
 	"github.com/portald/portald/platform/backoff"
 )
 
-// task is what netsh does with addresses.
+// task is an operation of netsh on addresses.
 type task struct {
 	verb    string
 	command func(device string, a netip.Addr) []string
@@ -78,13 +78,14 @@ func (t task) failure(a netip.Addr, said Result) error {
 	return fmt.Errorf("%s address %s: netsh ends with exit code %d: %s", t.verb, a, said.Code, said.message())
 }
 
-// How long and how often the host is looked at for what netsh claims to have done.
+// How long and how often the host is checked for the changes that netsh claims to have made.
 const (
 	awaitFor   = 500 * time.Millisecond
 	awaitEvery = 25 * time.Millisecond
 )
 
-// await reads the host until a task is done, or for a short time. It does not wait for what netsh says it has not done.
+// await reads the host until a task is done, or for a short time. It does not wait for changes that netsh reports as
+// failed.
 func (w *Writer) await(ctx context.Context, t task, addrs []netip.Addr, said map[netip.Addr]Result) error {
 	for until := time.Now().Add(awaitFor); ; {
 		if err := w.read(); err != nil {

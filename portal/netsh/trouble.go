@@ -8,7 +8,7 @@ import (
 	"github.com/portald/portald/portal/service"
 )
 
-// trouble is what is in the way of a portal, by socket.
+// trouble has the errors that keep a portal from being served, by socket.
 type trouble struct {
 	portal portal.Portal // as it was when that began
 	at     map[service.Frontend]error

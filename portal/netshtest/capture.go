@@ -12,7 +12,7 @@ import (
 // captureFormat is the number of the format that is read.
 const captureFormat = 1
 
-// Capture is what a real node says of its netsh and its network. The package comment shows one.
+// Capture records the netsh and the network of a real node. The package comment shows one.
 type Capture struct {
 	Format        int         `json:"format"`
 	Windows       string      `json:"windows"`     // its version
@@ -23,8 +23,8 @@ type Capture struct {
 	Runs          []Captured  `json:"runs"`
 }
 
-// Captured is one process of netsh. Name is one of Said, or another word for what else is worth seeing: for one with a
-// script it is "script", and Script has its text.
+// Captured is one process of netsh. Name is one of Said, or another word for another output worth seeing: for one with
+// a script it is "script", and Script has its text.
 type Captured struct {
 	Name         Said     `json:"name"`
 	Arguments    []string `json:"arguments"`
@@ -73,8 +73,8 @@ func ReadCapture(text []byte) (c Capture, err error) {
 	return c, nil
 }
 
-// NewFromCapture returns a Netsh for a Memory with what the capture has of the node. It takes the time, and says the
-// words, of the captured one; what was not captured it says in English.
+// NewFromCapture returns a Netsh for a Memory with the node of the capture. It takes the time, and says the words, of
+// the captured one; what was not captured it says in English.
 func NewFromCapture(c Capture) *Netsh {
 	m := &Memory{Excluded: slices.Clone(c.ExcludedPorts), interfaces: slices.Clone(c.Interfaces)}
 	n := &Netsh{Host: m, captured: map[Said]Result{}}

@@ -90,7 +90,7 @@ func prefixOf(addr, mask string, v6 bool) (netip.Prefix, error) {
 	return p, nil
 }
 
-// defaultLength is that of the class of an IPv4 address, and of a subnet of IPv6.
+// defaultLength is the prefix length of the class of an IPv4 address, and of an IPv6 subnet.
 func defaultLength(a netip.Addr) int {
 	switch {
 	case a.Is6():
@@ -123,21 +123,21 @@ func maskOf(bits int) netip.Addr {
 
 // words splits a line of a script. Values may be in quotes.
 func words(line string) (out []string) {
-	word, quoted, begun := "", false, false
+	word, quoted, inWord := "", false, false
 	for _, r := range strings.TrimSpace(line) {
 		switch {
 		case r == '"':
-			quoted, begun = !quoted, true
+			quoted, inWord = !quoted, true
 		case (r == ' ' || r == '\t') && !quoted:
-			if begun {
+			if inWord {
 				out = append(out, word)
 			}
-			word, begun = "", false
+			word, inWord = "", false
 		default:
-			word, begun = word+string(r), true
+			word, inWord = word+string(r), true
 		}
 	}
-	if begun {
+	if inWord {
 		out = append(out, word)
 	}
 	return out

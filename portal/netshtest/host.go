@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Host is what a Netsh changes. Any goroutine may call it.
+// Host has the addresses that a Netsh shows and changes. Any goroutine may call it.
 type Host interface {
 	Interfaces() ([]Interface, error)
 	// Add adds an address to an interface. ErrExists: some interface has it.
@@ -37,7 +37,7 @@ type Address struct {
 	State  State
 }
 
-// State is that of duplicate-address detection, in the words of PowerShell's Get-NetIPAddress.
+// State is the state of duplicate-address detection, in the words of PowerShell's Get-NetIPAddress.
 type State string
 
 // The states of addresses.

@@ -9,7 +9,7 @@ import (
 // Said names what netsh says at the end of a command that shows nothing.
 type Said string
 
-// What netsh says. Done is an empty line.
+// Messages of netsh. Done is an empty line.
 const (
 	Done          Said = "done"
 	Exists        Said = "exists"
@@ -26,7 +26,7 @@ func Everything() []Said {
 	return []Said{Done, Exists, NotFound, NoInterface, Incorrect, NotElevated, Missing, NotUnderstood}
 }
 
-// Language is that of the host, with the code page of its console.
+// Language is the host's language, with the code page of its console.
 type Language int
 
 // The languages.
@@ -39,7 +39,7 @@ const (
 // Languages returns all of them.
 func Languages() []Language { return []Language{English, German, Chinese} }
 
-// texts are the translated parts of what netsh prints.
+// texts are the translated parts of netsh's output.
 type texts struct {
 	codePage encoding.Encoding
 	said     map[Said]string

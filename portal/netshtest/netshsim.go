@@ -7,9 +7,9 @@
 //
 // # Captures
 //
-// What a real node's netsh says is one JSON file in UTF-8, with or without a byte order mark; Capture has its fields. A
-// Netsh of a capture (NewFromCapture) has the interfaces, addresses and excluded ports of that node, and says what its
-// netsh said, byte by byte:
+// The messages of a real node's netsh are one JSON file in UTF-8, with or without a byte order mark; Capture has its
+// fields. A Netsh of a capture (NewFromCapture) has the interfaces, addresses and excluded ports of that node, and says
+// what its netsh said, byte by byte:
 //
 //	{
 //	  "format": 1,
@@ -27,8 +27,8 @@
 //	  ]
 //	}
 //
-// Output is the standard output in base64, since its code page is part of what is captured. The names of runs are those
-// of Said: the same command gives another of them in another situation.
+// Output is the standard output in base64, since its code page is part of what is captured. The names of runs are the
+// values of Said: one command has several of them, one for each situation.
 package netshtest
 
 import (
@@ -57,13 +57,13 @@ type Netsh struct {
 	calls [][]string
 }
 
-// Result is what a process prints, and its exit code.
+// Result is the output of a process, and its exit code.
 type Result struct {
 	Output []byte `json:"output"`
 	Code   int    `json:"code"`
 }
 
-// Faults are what goes wrong.
+// Faults make commands fail, hang or lie.
 type Faults struct {
 	NotElevated bool // the process may not change anything
 	NoEffect    bool // changes are not made, and the exit code is 0
@@ -72,7 +72,7 @@ type Faults struct {
 	HangAfter   int  // it hangs after so many commands of a script; 0: not
 }
 
-// The exit codes. Killed is that of TerminateProcess as the task manager calls it.
+// The exit codes. Killed is the one of a process that the task manager ends.
 const (
 	succeeded = 0
 	failed    = 1
@@ -97,7 +97,7 @@ func scriptOf(args []string) (string, error) {
 	return string(text), err
 }
 
-// Run is Exec with the text of the script. An error is that of ctx: the process was killed.
+// Run is Exec with the text of the script. The error is ctx's: the process was killed.
 func (n *Netsh) Run(ctx context.Context, args []string, script string) (Result, error) {
 	n.mu.Lock()
 	n.calls = append(n.calls, args)
@@ -122,7 +122,7 @@ func (n *Netsh) Calls() [][]string {
 	return append([][]string(nil), n.calls...)
 }
 
-// runScript runs the lines of a script, also after one that fails. The exit code is that of the last.
+// runScript runs the lines of a script, also after one that fails. The exit code is the last line's.
 func (n *Netsh) runScript(ctx context.Context, script string) (out Result, err error) {
 	done := 0
 	for line := range strings.Lines(script) {
@@ -169,7 +169,7 @@ func (n *Netsh) runCommand(ctx context.Context, args []string) (Result, error) {
 	return Result{n.Language.encode(fmt.Sprintf("%v\r\n\r\n", err)), failed}, nil
 }
 
-// say is what it prints, or what a captured one printed.
+// say returns the output for a situation: its own, or a captured one.
 func (n *Netsh) say(s Said) Result {
 	if r, ok := n.captured[s]; ok {
 		return r

@@ -34,7 +34,7 @@ func run(t *testing.T, n *Netsh, line string) Result {
 	return r
 }
 
-// What is said of each situation, in the bytes of the console.
+// The message of each situation, in the bytes of the console.
 func TestSaid(t *testing.T) {
 	for _, c := range []struct {
 		line, english, chinese string
@@ -72,7 +72,7 @@ func TestSaid(t *testing.T) {
 	}
 }
 
-// The subnet is that of the mask, of the length, or of the address's class.
+// The subnet follows from the mask, the length, or the address's class.
 func TestSubnets(t *testing.T) {
 	for line, want := range map[string]string{
 		add: "10.96.0.10/32", "interface ipv4 add address 7 10.96.0.10": "10.96.0.10/8",
@@ -90,7 +90,7 @@ func TestSubnets(t *testing.T) {
 	}
 }
 
-// What is shown has labels from column 5 and values from column 43, in every language.
+// The output of show has labels from column 5 and values from column 43, in every language.
 func TestShow(t *testing.T) {
 	for _, c := range []struct {
 		language    Language
@@ -137,9 +137,9 @@ func TestTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n, _ := newNetsh()
 		n.PerCall, n.PerLine = 80*time.Millisecond, 2*time.Millisecond
-		begun := time.Now()
+		start := time.Now()
 		run(t, n, add)
-		if took := time.Since(begun); took != 82*time.Millisecond {
+		if took := time.Since(start); took != 82*time.Millisecond {
 			t.Errorf("a process takes %s", took)
 		}
 		n.Faults.Hang = true

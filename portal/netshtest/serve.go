@@ -7,7 +7,7 @@ import (
 	"net"
 )
 
-// request is what a fake netsh.exe asks: its arguments, and the script that they name, which is on its own host.
+// request is sent by a fake netsh.exe: its arguments, and the script that they name, which is on its own host.
 type request struct {
 	Arguments []string `json:"arguments"`
 	Script    string   `json:"script,omitempty"`
@@ -27,8 +27,8 @@ func (n *Netsh) Serve(l net.Listener) error {
 
 func (n *Netsh) answer(conn net.Conn) {
 	defer conn.Close()
-	var asked request
-	if json.NewDecoder(conn).Decode(&asked) != nil {
+	var req request
+	if json.NewDecoder(conn).Decode(&req) != nil {
 		return
 	}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -37,7 +37,7 @@ func (n *Netsh) answer(conn net.Conn) {
 		conn.Read(make([]byte, 1)) // ends with the connection
 		cancel()
 	}()
-	if r, err := n.Run(ctx, asked.Arguments, asked.Script); err == nil {
+	if r, err := n.Run(ctx, req.Arguments, req.Script); err == nil {
 		json.NewEncoder(conn).Encode(r) // a client that is gone was killed
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// show is what a command prints that changes nothing.
+// show returns the output of a command that changes nothing.
 func (n *Netsh) show(c command, interfaces []Interface) (string, error) {
 	switch c.object {
 	case "interfaces":

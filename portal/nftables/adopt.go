@@ -39,7 +39,7 @@ func (t *table) rewrite(c *changeset) ([]nfnl.Step, error) {
 	return t.refill(c, c.adopt(chains, sets))
 }
 
-// allSteps are those of a changeset but for what is retired later.
+// allSteps returns all steps of a changeset except the removals that come later.
 func (t *table) allSteps(c *changeset) []nfnl.Step {
 	return slices.Concat(createSteps(t.kernel.wire, c), switchSteps(t.kernel.wire, c))
 }
@@ -95,7 +95,7 @@ func foreignSets(c *changeset, listed map[string]nft.ListedSet) bool {
 }
 
 // adopt removes from the changeset what exists already, and adds that other chains and sets are dropped. It returns the
-// existing sets whose elements may differ: those of clients keep theirs.
+// existing sets whose elements may differ: sets of clients keep theirs.
 func (c *changeset) adopt(chains map[string]*nft.ListedChain, sets map[string]nft.ListedSet) (existing []*nft.Set) {
 	unwanted := maps.Clone(sets)
 	var missing []*nft.Set

@@ -16,44 +16,44 @@ func (t *table) audit() error {
 	if err := t.kernel.inForce(); err != nil {
 		return err
 	}
-	var found writer.Drift
+	var drift writer.Drift
 	for _, compare := range []func(*writer.Drift) error{t.auditChains, t.auditSets} {
-		if err := compare(&found); err != nil {
+		if err := compare(&drift); err != nil {
 			return err
 		}
 	}
-	return found.Err()
+	return drift.Err()
 }
 
-func (t *table) auditChains(found *writer.Drift) error {
+func (t *table) auditChains(drift *writer.Drift) error {
 	listed, err := t.kernel.listChains()
 	if err != nil {
 		return err
 	}
-	compareChains(found, t.chains, listed, func(is, written nft.ListedRule) bool { return is == written })
+	compareChains(drift, t.chains, listed, func(is, written nft.ListedRule) bool { return is == written })
 	return nil
 }
 
 // compareChains adds how listed chains differ from those that should be there; same compares their rules.
 func compareChains(
-	found *writer.Drift, wanted, listed map[string]*nft.ListedChain, same func(is, wanted nft.ListedRule) bool,
+	drift *writer.Drift, wanted, listed map[string]*nft.ListedChain, same func(is, wanted nft.ListedRule) bool,
 ) {
 	for _, name := range slices.Sorted(maps.Keys(wanted)) {
 		is, exists := listed[name]
 		switch want := wanted[name]; {
 		case !exists:
-			found.Add("chain %s is missing", name)
+			drift.Add("chain %s is missing", name)
 		case !is.Accepts:
-			found.Add("the policy of chain %s is not accept", name)
+			drift.Add("the policy of chain %s is not accept", name)
 		case !sameHook(is.Hook, want.Hook):
-			found.Add("packets enter chain %s elsewhere", name)
+			drift.Add("packets enter chain %s elsewhere", name)
 		case !slices.EqualFunc(is.Rules, want.Rules, same):
-			found.Add("the rules of chain %s were changed", name)
+			drift.Add("the rules of chain %s were changed", name)
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(listed)) {
 		if wanted[name] == nil {
-			found.Add("chain %s is not ours", name)
+			drift.Add("chain %s is not ours", name)
 		}
 	}
 }
@@ -64,7 +64,7 @@ func sameHook(a, b *nft.Hook) bool { return (a == nil) == (b == nil) && (a == ni
 // thousand in a second.
 const compareEvery = 10 * time.Minute
 
-func (t *table) auditSets(found *writer.Drift) error {
+func (t *table) auditSets(drift *writer.Drift) error {
 	listed, err := t.kernel.listSets()
 	if err != nil {
 		return err
@@ -74,7 +74,7 @@ func (t *table) auditSets(found *writer.Drift) error {
 	for _, s := range t.state.portalSets() {
 		is, exists := listed[s.Name]
 		if !exists {
-			found.Add("set %s is missing", s.Name)
+			drift.Add("set %s is missing", s.Name)
 		} else if due || is.Count != t.state.sizes[s] {
 			doubtful = append(doubtful, s)
 		}
@@ -86,16 +86,16 @@ func (t *table) auditSets(found *writer.Drift) error {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(listed)) {
-		found.Add("set %s is not ours", name)
+		drift.Add("set %s is not ours", name)
 	}
-	if err := t.auditElements(doubtful, found); err != nil || !due {
+	if err := t.auditElements(doubtful, drift); err != nil || !due {
 		return err
 	}
 	t.compared = time.Now()
 	return nil
 }
 
-func (t *table) auditElements(sets []*nft.Set, found *writer.Drift) error {
+func (t *table) auditElements(sets []*nft.Set, drift *writer.Drift) error {
 	if len(sets) == 0 {
 		return nil
 	}
@@ -104,9 +104,9 @@ func (t *table) auditElements(sets []*nft.Set, found *writer.Drift) error {
 		err := t.kernel.listElements(s, func(listed nft.SetElement) {
 			v, ok := wanted[listed.Entry]
 			if is := s.ElementText(listed.Element, listed.Value); !ok {
-				found.Add("set %s has %s, which is not ours", s.Name, is)
+				drift.Add("set %s has %s, which is not ours", s.Name, is)
 			} else if v != listed.Value {
-				found.Add("set %s has %s in place of %s", s.Name, is, s.ElementText(listed.Element, v))
+				drift.Add("set %s has %s in place of %s", s.Name, is, s.ElementText(listed.Element, v))
 			}
 			delete(wanted, listed.Entry)
 		})
@@ -121,7 +121,7 @@ func (t *table) auditElements(sets []*nft.Set, found *writer.Drift) error {
 		}
 	}
 	for _, text := range slices.Sorted(slices.Values(lacking)) {
-		found.Add("%s", text)
+		drift.Add("%s", text)
 	}
 	return nil
 }

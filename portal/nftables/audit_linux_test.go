@@ -9,7 +9,7 @@ import (
 	"github.com/portald/portald/portal/portaltest"
 )
 
-// Changes of our tables are drift, those of other tables are not.
+// Changes of our tables are drift, changes of other tables are not.
 func TestAuditLooksAtOursAlone(t *testing.T) {
 	needNFT(t)
 	netnstest.Enter(t)

@@ -160,7 +160,7 @@ func (c *changeset) changeClasses(s *state) {
 	}
 }
 
-// sort makes the order independent of that of maps.
+// sort makes the order independent of the order of maps.
 func (c *changeset) sort() {
 	for _, list := range [][]nft.SetElement{c.add, c.replace, c.remove, c.retire} {
 		slices.SortFunc(list, func(a, b nft.SetElement) int {

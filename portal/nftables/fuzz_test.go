@@ -88,8 +88,8 @@ func FuzzEquivalence(f *testing.F) {
 			r.Configure(o.Settings, o.ServiceCIDRs)
 			random, state, open := rand.New(rand.NewPCG(seed, 0)), portaltest.State{}, map[portal.ProxyPort]bool{}
 			updated, replaced := newHost(), newHost()
-			held, all := build(r, nil, nil)
-			table := &table{rules: r, state: held, open: map[portal.ProxyPort]bool{}}
+			initial, all := build(r, nil, nil)
+			table := &table{rules: r, state: initial, open: map[portal.ProxyPort]bool{}}
 			if err := updated.apply(all, family); err != nil {
 				t.Fatal(err)
 			}
@@ -98,7 +98,7 @@ func FuzzEquivalence(f *testing.F) {
 					return !r.Family.Owns(c.Frontend.Addr.Addr())
 				})
 				table.guard(portaltest.ChangePorts(random, open, int(size%7)))
-				if err := updated.apply(held.change(changes), family); err != nil {
+				if err := updated.apply(initial.change(changes), family); err != nil {
 					t.Fatal(err)
 				}
 			}

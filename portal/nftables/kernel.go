@@ -131,29 +131,29 @@ func (k *kernelTable) inForce() error {
 }
 
 // getElement looks an element up by its key.
-func (k *kernelTable) getElement(e nft.SetElement) (held nft.SetElement, there bool, err error) {
-	err = k.eachElement(k.wire.GetElement(e), e.Set, func(found nft.SetElement) { held, there = found, true })
+func (k *kernelTable) getElement(e nft.SetElement) (element nft.SetElement, there bool, err error) {
+	err = k.eachElement(k.wire.GetElement(e), e.Set, func(listed nft.SetElement) { element, there = listed, true })
 	if errors.Is(err, syscall.ENOENT) {
-		return held, false, nil
+		return element, false, nil
 	}
-	return held, there, err
+	return element, there, err
 }
 
-// heldChains lists those of these chains that the kernel has, with their rules.
-func (k *kernelTable) heldChains(wanted []nft.Chain) (map[string]*nft.ListedChain, error) {
-	held := map[string]*nft.ListedChain{}
+// installedChains lists the wanted chains that the kernel has, with their rules.
+func (k *kernelTable) installedChains(wanted []nft.Chain) (map[string]*nft.ListedChain, error) {
+	installed := map[string]*nft.ListedChain{}
 	err := k.conn.List(nfnl.Request(nfnl.NFT_MSG_GETCHAIN, nfnl.Dump, k.wire.Family.Number, nil), func(list []byte) error {
 		table, name, c, err := nft.ParseChain(list)
 		isWanted := func(c nft.Chain) bool { return c.Name == name }
 		if table == k.wire.Name && slices.ContainsFunc(wanted, isWanted) {
-			held[name] = c
+			installed[name] = c
 		}
 		return err
 	})
-	for name := range held {
+	for name := range installed {
 		if err == nil {
-			err = k.listRules(name, held)
+			err = k.listRules(name, installed)
 		}
 	}
-	return held, err
+	return installed, err
 }

@@ -7,9 +7,9 @@
 // messages in an order in which each packet always finds its way. table commits them, by kernelTable, which also lists
 // what the kernel has: to audit it, to adopt it, and to show it.
 //
-// A rule or set for every portal belongs into package layout, and what a kernel may lack for it into features.go. A
-// kind of element belongs into entries.go. The tests compare what Render says with testdata (-update writes it), and
-// any sequence of Updates with one Replace (FuzzEquivalence).
+// A rule or set for every portal belongs into package layout, and a check for kernels that lack its features into
+// features.go. A kind of element belongs into entries.go. The tests compare what Render says with testdata (-update
+// writes it), and any sequence of Updates with one Replace (FuzzEquivalence).
 //
 // A packet passes the chains of all tables: a firewall in another table that drops by default needs rules of its own
 // that accept this traffic.
@@ -52,8 +52,8 @@ type Options struct {
 
 type families = writer.Families
 
-// Writer writes portals to nftables. The cost of an Update is that of the elements that it changes; a change of chains,
-// of service ports with affinity, a Local policy or source ranges, also has the kernel validate all such chains.
+// Writer writes portals to nftables. An Update costs as much as the elements that it changes; a change of chains, of
+// service ports with affinity, a Local policy or source ranges, also has the kernel validate all such chains.
 type Writer struct {
 	*families
 	opts   Options  // complete
@@ -132,7 +132,7 @@ func (o *Options) complete() error {
 	return o.Options.Complete()
 }
 
-// rules are those of a family, without Settings.
+// rules returns the layout of a family, without Settings.
 func (o *Options) rules(f nft.Family) (r layout.Rules, err error) {
 	r = layout.Rules{Sets: layout.NewSets(f), Family: f, ProxyPorts: o.ProxyPorts,
 		Masquerade: o.Masquerade,
@@ -143,7 +143,7 @@ func (o *Options) rules(f nft.Family) (r layout.Rules, err error) {
 	return r, nil
 }
 
-// steps are the table's part in what a Writer does.
+// steps are the operations of a Writer on one table.
 func (t *table) steps(now *ranges) writer.Family {
 	return writer.Family{
 		IP: t.rules.Family.IP, Guard: t.guard, Update: t.update, Remove: t.cleanup, Diverts: t.diverts.Load,

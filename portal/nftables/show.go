@@ -69,17 +69,17 @@ func (v *view) show(ctx context.Context, wanted *changeset) error {
 	case dormant:
 		v.lack("it is dormant, and the kernel passes it over")
 	}
-	held, err := v.kernel.heldChains(wanted.writeChains)
+	installed, err := v.kernel.installedChains(wanted.writeChains)
 	if err != nil {
 		return err
 	}
 	v.follow(wanted)
-	lines, err := v.listText(ctx, held)
+	lines, err := v.listText(ctx, installed)
 	if err != nil {
 		return err
 	}
 	for _, c := range wanted.writeChains {
-		v.showChain(c, held[c.Name], lines[c.Name])
+		v.showChain(c, installed[c.Name], lines[c.Name])
 	}
 	for _, e := range wanted.add {
 		if err := v.showElement(e); err != nil {
@@ -91,17 +91,17 @@ func (v *view) show(ctx context.Context, wanted *changeset) error {
 
 // showChain adds the rules of a chain that lead to the portals, or look them up. Chains of classes have the rules of
 // other portals too.
-func (v *view) showChain(wanted nft.Chain, held *nft.ListedChain, lines []string) {
+func (v *view) showChain(wanted nft.Chain, installed *nft.ListedChain, lines []string) {
 	shared := strings.HasPrefix(wanted.Name, layout.EndpointsPrefix)
 	switch {
-	case held == nil:
+	case installed == nil:
 		v.lack("chain %s is missing", wanted.Name)
-	case wanted.Hook != nil && (held.Hook == nil || *held.Hook != *wanted.Hook):
+	case wanted.Hook != nil && (installed.Hook == nil || *installed.Hook != *wanted.Hook):
 		v.lack("chain %s is not where packets enter at %s", wanted.Name, wanted.Hook.At)
-	case !held.Accepts:
+	case !installed.Accepts:
 		v.lack("the policy of chain %s is not accept", wanted.Name)
-	case !shared && len(held.Rules) != len(wanted.Rules):
-		v.lack("chain %s has %d rules in place of %d", wanted.Name, len(held.Rules), len(wanted.Rules))
+	case !shared && len(installed.Rules) != len(wanted.Rules):
+		v.lack("chain %s has %d rules in place of %d", wanted.Name, len(installed.Rules), len(wanted.Rules))
 	}
 	for _, line := range lines {
 		if v.ofPortals(wanted.Name) || v.mentions(line) {
@@ -153,9 +153,9 @@ func (v *view) mentions(line string) bool {
 
 // listText returns the rules of the chains that look the portals up, or lead there, as nft lists them: with one call
 // each, since of several chains nft finds the last.
-func (v *view) listText(ctx context.Context, held map[string]*nft.ListedChain) (map[string][]string, error) {
+func (v *view) listText(ctx context.Context, installed map[string]*nft.ListedChain) (map[string][]string, error) {
 	out := map[string][]string{}
-	for _, name := range slices.Sorted(maps.Keys(held)) {
+	for _, name := range slices.Sorted(maps.Keys(installed)) {
 		if !v.chains[name] {
 			continue
 		}
@@ -175,15 +175,15 @@ func (v *view) listText(ctx context.Context, held map[string]*nft.ListedChain) (
 
 // showElement adds what the kernel has at the place of an element.
 func (v *view) showElement(wanted nft.SetElement) error {
-	held, there, err := v.kernel.getElement(wanted)
-	is := wanted.Set.ElementText(held.Element, held.Value)
+	element, there, err := v.kernel.getElement(wanted)
+	is := wanted.Set.ElementText(element.Element, element.Value)
 	want := wanted.Set.ElementText(wanted.Element, wanted.Value)
 	switch {
 	case err != nil:
 		return err
 	case !there:
 		v.lack("set %s lacks %s", wanted.Set.Name, want)
-	case held.Value != wanted.Value:
+	case element.Value != wanted.Value:
 		v.lack("set %s has %s in place of %s", wanted.Set.Name, is, want)
 		fallthrough
 	default:

@@ -11,7 +11,7 @@ import (
 	"github.com/portald/portald/portal/writer"
 )
 
-// state is what the table of one family should have.
+// state has the sets, elements and chains that the table of one family should have.
 type state struct {
 	rules     layout.Rules
 	portals   map[service.Frontend]portal.Portal
@@ -137,7 +137,7 @@ func (s *state) classesOf(scope layout.Scope, more []layout.Class) []layout.Clas
 	return slices.Compact(out)
 }
 
-// retires tells whether packets look up a set in a later hook than that of the element that led them there.
+// retires tells whether packets look up a set in a later hook than the element that led them there.
 func (s *state) retires(set *nft.Set) bool { return set.Name == s.rules.Sets.Hairpins.Name }
 
 // resize counts the elements of sets after a changeset.
@@ -152,12 +152,12 @@ func (s *state) resize(c *changeset) {
 	}
 }
 
-// portalSets are the sets that portals fill: all but those of clients.
+// portalSets are the sets that portals fill: all but the sets of clients.
 func (s *state) portalSets() []*nft.Set {
 	return slices.AppendSeq(s.rules.Sets.All(), maps.Values(s.endpoints))
 }
 
-// elements are all those of portalSets.
+// elements are all elements of portalSets.
 func (s *state) elements() map[nft.Entry]nft.Value {
 	out := map[nft.Entry]nft.Value{}
 	for _, p := range s.portals {

@@ -32,7 +32,7 @@ type table struct {
 	diverts  atomic.Bool
 }
 
-// open checks that the kernel has what the family's rules use.
+// open checks that the kernel has the features that the family's rules use.
 func open(c *nfnl.Conn, r layout.Rules, o Options) (*table, error) {
 	t := &table{rules: r, kernel: kernelTable{c, nft.NewTable(r.Family, o.Table)}, state: newState(r),
 		open: map[portal.ProxyPort]bool{}, log: o.Log, stuck: o.CleanupFailed}

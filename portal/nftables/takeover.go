@@ -10,7 +10,7 @@ import (
 )
 
 // takeOver takes portals for written if the table is as replace would make it, whatever changes led there. The clients
-// in affinity sets may be any, but not those of endpoints that are gone.
+// in affinity sets may be any, except clients of endpoints that are gone.
 func (t *table) takeOver(portals []portal.Portal) error {
 	if err := t.kernel.inForce(); err != nil {
 		return err
@@ -21,21 +21,21 @@ func (t *table) takeOver(portals []portal.Portal) error {
 	if err != nil {
 		return err
 	}
-	var found writer.Drift
-	compareChains(&found, wantedChains(t.kernel.wire, c), listed,
+	var drift writer.Drift
+	compareChains(&drift, wantedChains(t.kernel.wire, c), listed,
 		func(is, wanted nft.ListedRule) bool { return is.Digest == wanted.Digest })
-	if err := found.Err(); err != nil {
+	if err := drift.Err(); err != nil {
 		return err // elements are many
 	}
 	t.compared = time.Time{}
 	for _, compare := range []func(*writer.Drift) error{
-		func(found *writer.Drift) error { return t.compareTypes(c, found) }, t.auditSets, t.auditClients,
+		func(drift *writer.Drift) error { return t.compareTypes(c, drift) }, t.auditSets, t.auditClients,
 	} {
-		if err := compare(&found); err != nil {
+		if err := compare(&drift); err != nil {
 			return err
 		}
 	}
-	if err := found.Err(); err != nil {
+	if err := drift.Err(); err != nil {
 		return err
 	}
 	t.chains = listed
@@ -43,7 +43,8 @@ func (t *table) takeOver(portals []portal.Portal) error {
 	return nil
 }
 
-// wantedChains are those of a changeset from no table, as the kernel would list them but for handles.
+// wantedChains are the chains of a changeset that starts from an empty table, as the kernel would list them except for
+// handles.
 func wantedChains(t *nft.Table, c *changeset) map[string]*nft.ListedChain {
 	out := make(map[string]*nft.ListedChain, len(c.writeChains))
 	for _, chain := range c.writeChains {
@@ -57,18 +58,18 @@ func wantedChains(t *nft.Table, c *changeset) map[string]*nft.ListedChain {
 }
 
 // compareTypes looks for sets that were made with other types or flags.
-func (t *table) compareTypes(c *changeset, found *writer.Drift) error {
+func (t *table) compareTypes(c *changeset, drift *writer.Drift) error {
 	listed, err := t.kernel.listSets()
 	for _, s := range c.createSets {
 		if is, exists := listed[s.Name]; exists && is.Description != s.Description() {
-			found.Add("set %s is of another type", s.Name)
+			drift.Add("set %s is of another type", s.Name)
 		}
 	}
 	return err
 }
 
 // auditClients looks for clients of endpoints that are gone, which an Update that was cut short leaves.
-func (t *table) auditClients(found *writer.Drift) error {
+func (t *table) auditClients(drift *writer.Drift) error {
 	for id := range t.state.shared.Counts() {
 		id, ok := id.(layout.ClientsID)
 		if !ok {
@@ -77,7 +78,7 @@ func (t *table) auditClients(found *writer.Drift) error {
 		a := t.state.affinity(id.Owner)
 		err := t.kernel.listElements(a.clients, func(e nft.SetElement) {
 			if !a.endpoints[e.Slot] {
-				found.Add("set %s has a client of an endpoint that is gone", a.clients.Name)
+				drift.Add("set %s has a client of an endpoint that is gone", a.clients.Name)
 			}
 		})
 		if err != nil {

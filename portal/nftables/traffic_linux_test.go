@@ -83,14 +83,14 @@ func TestClientsOfBefore(t *testing.T) {
 	ports := map[string]int{"10.96.0.1:80": 4000, "[fd00:96::1]:80": 4001, "10.96.0.1:99": 4002, "[fd00:96::1]:99": 4003}
 	ask := func(when string, want func(to string) string) {
 		t.Helper()
-		var asked sync.WaitGroup
+		var wg sync.WaitGroup
 		for to, port := range ports {
 			for _, network := range []string{"tcp", "udp"} {
 				for who, from := range map[string]*netnstest.Namespace{"the client": s.Client, "the node": s.Node} {
 					if network == "udp" && from == s.Node {
 						continue // a kernel that drops one tells the sender
 					}
-					asked.Go(func() {
+					wg.Go(func() {
 						if got := portaltest.Ask(from, network, to, port); got != want(to) {
 							t.Errorf("%s: %s asks %s %s: %s, want %s", when, who, network, to, got, want(to))
 						}
@@ -98,14 +98,14 @@ func TestClientsOfBefore(t *testing.T) {
 				}
 			}
 		}
-		asked.Wait()
+		wg.Wait()
 	}
 	silence := func(string) string { return portaltest.Silence }
 	ask("before", silence)
 	s.Write(portaltest.SitePortals())
 	ask("while conntrack has the entries of before", silence)
 	s.Node.Must(func() error {
-		n, err := platform.DeleteFlows(t.Context(), inet.FlowQuery{Unanswered: true},
+		n, err := platform.DeleteFlows(t.Context(), inet.FlowQuery{Unreplied: true},
 			func(inet.Flow) bool { return true })
 		if err == nil && n != 3*len(ports) {
 			err = fmt.Errorf("%d entries were deleted, want %d", n, 3*len(ports))
@@ -120,7 +120,8 @@ func TestClientsOfBefore(t *testing.T) {
 	})
 }
 
-// Service CIDRs change while portals stand, and count from the next Replace on. What is in none of them is left alone.
+// Service CIDRs change while portals stand, and count from the next Replace on. Addresses in none of them are left
+// alone.
 func TestServiceCIDRsChange(t *testing.T) {
 	s := newSite(t, testOptions())
 	s.Client.Must(func() error {

@@ -37,7 +37,8 @@ func (t *trial) adopts(portals []portal.Portal) portal.Writer {
 	return w
 }
 
-// adoptWritesNothing: a writer goes on with what another wrote, by whatever changes, and as that one would.
+// adoptWritesNothing: a Writer adopts the portals of another one, however they were written, and continues as that one
+// would.
 func adoptWritesNothing(t *trial) {
 	random := rand.New(rand.NewPCG(10, 10))
 	state := State{}

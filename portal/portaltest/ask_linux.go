@@ -18,7 +18,7 @@ const (
 	silenceTime = 300 * time.Millisecond // without an answer: a wrong one comes within milliseconds
 )
 
-// What Ask may say.
+// Results of Ask.
 const (
 	Answered = "hello"
 	Refused  = "refused"
@@ -121,7 +121,7 @@ func verdict(err error) string {
 	return err.Error()
 }
 
-// Expect asks for what is wanted.
+// Expect fails the test unless a request has the wanted result.
 func (s *Site) Expect(from *netnstest.Namespace, who, network, addr, want string) {
 	s.Helper()
 	wait := answerTime
@@ -133,14 +133,14 @@ func (s *Site) Expect(from *netnstest.Namespace, who, network, addr, want string
 	}
 }
 
-// expectAll asks for what is wanted at port of each of Dials, all at once: silence takes its time.
+// expectAll expects the wanted result at port of each of Dials, all at once, since silence takes time to tell.
 func (s *Site) expectAll(from *netnstest.Namespace, who, port, want string, networks ...string) {
 	s.Helper()
-	var asked sync.WaitGroup
+	var wg sync.WaitGroup
 	for _, host := range Dials() {
 		for _, network := range networks {
-			asked.Go(func() { s.Expect(from, who, network, host+port, want) })
+			wg.Go(func() { s.Expect(from, who, network, host+port, want) })
 		}
 	}
-	asked.Wait()
+	wg.Wait()
 }

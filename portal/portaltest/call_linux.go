@@ -16,7 +16,7 @@ import (
 	"github.com/portald/portald/platform/netnstest"
 )
 
-// Reply is what came of a question.
+// Reply is the outcome of a request.
 type Reply struct {
 	Came string     // Answered, Refused, Silence or another error
 	By   string     // the name of the Party that answered; empty when the daemon's stand-in did
@@ -30,8 +30,8 @@ type Call struct {
 	wait  time.Duration
 }
 
-// Dial opens a call from an address of the namespace, or from any if that is the zero address. What takes longer than
-// wait is silence.
+// Dial opens a call from an address of the namespace, or from any if that is the zero address. A call that takes longer
+// than wait is silence.
 func Dial(from *netnstest.Namespace, network, addr string, local netip.Addr, wait time.Duration) (*Call, error) {
 	var c *Call
 	err := from.Do(func() error {

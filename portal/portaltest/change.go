@@ -21,15 +21,15 @@ func targetsChange(t *trial) {
 	}
 	t.must(w.Replace(t.Context(), anchored(portals)))
 	before := t.dump()
-	turned, ways := slices.Clone(portals), t.targets(random, portals)
-	rounds := []int{1, 1, 1, 1, 2, 2, 3, 3, 3, 3}
+	turned, targets := slices.Clone(portals), t.targets(random, portals)
+	steps := []int{1, 1, 1, 1, 2, 2, 3, 3, 3, 3}
 	if t.spread {
-		rounds = []int{1, 1, 1, 1, 1, 2, 3, 4, 1}
+		steps = []int{1, 1, 1, 1, 1, 2, 3, 4, 1}
 	}
-	for _, by := range rounds {
+	for _, by := range steps {
 		var changes []portal.Change
 		for i, p := range turned {
-			all := ways[i]
+			all := targets[i]
 			turned[i].Target = all[(slices.Index(all, p.Target)+by)%len(all)]
 			changes = append(changes, portal.Change{Frontend: p.Frontend, Portal: &turned[i]})
 		}

@@ -45,10 +45,10 @@ func askMarked(from *netnstest.Namespace, network, addr string, wait time.Durati
 // ownDialsAreNotRedirected: what the daemon sends to an endpoint that is a frontend is not redirected.
 func ownDialsAreNotRedirected(s *Site) {
 	s.Client.Must(func() error { return errors.Join(Echo(s.TB, ClientV4, 7), Echo(s.TB, ClientV6, 7)) })
-	var asked sync.WaitGroup
+	var wg sync.WaitGroup
 	for _, network := range []string{"tcp", "udp"} {
 		for _, host := range Dials() {
-			asked.Go(func() {
+			wg.Go(func() {
 				s.Expect(s.Node, "the node", network, host+"80", Answered)
 				if got := askMarked(s.Node, network, host+"80", silenceTime); got == Answered {
 					s.Errorf("the daemon's own %s to %s80 is redirected", network, host)
@@ -61,19 +61,19 @@ func ownDialsAreNotRedirected(s *Site) {
 			}
 		}
 	}
-	asked.Wait()
+	wg.Wait()
 }
 
 // dials: nor does the kernel translate it to other endpoints.
 func dials(s *spreading) {
 	o := s.offer("cart", 80, "ab")
 	s.Write(o.portals())
-	var asked sync.WaitGroup
+	var wg sync.WaitGroup
 	for _, family := range inet.Families() {
 		for _, proto := range protocols() {
 			network := proto.String()
 			for _, kind := range kinds() {
-				asked.Go(func() {
+				wg.Go(func() {
 					addr := o.dial(kind, family)
 					if got := Asks(s.Node, network, addr, netip.Addr{}, 1, answerTime)[0]; got.Came != Answered {
 						s.Errorf("the node asks %s, %s %s: %v", kind, network, addr, got)
@@ -83,12 +83,12 @@ func dials(s *spreading) {
 					}
 				})
 			}
-			asked.Go(func() {
+			wg.Go(func() {
 				if got := askMarked(s.Node, network, s.endpoint(s.a, family).Addr.String(), answerTime); got != Answered {
 					s.Errorf("the daemon's own %s to an endpoint: %s", network, got)
 				}
 			})
 		}
 	}
-	asked.Wait()
+	wg.Wait()
 }

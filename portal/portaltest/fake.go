@@ -11,7 +11,7 @@ import (
 	"github.com/portald/portald/portal/service"
 )
 
-// Fake is a portal.Writer whose host is in memory, for tests of what has portals written: no kernel is needed, and Dump
+// Fake is a portal.Writer whose host is in memory, for tests of the code above Writers: no kernel is needed, and Dump
 // says what there is. It keeps the contract of a Writer: after an error only Replace may follow.
 type Fake struct {
 	portal.Unsupported
@@ -77,7 +77,7 @@ func set[K comparable](all, changes map[K]bool) {
 // Replace implements portal.Writer.
 func (w *Fake) Replace(_ context.Context, all []portal.Portal) error {
 	w.call("replace %d", len(all))
-	w.hold(all)
+	w.setPortals(all)
 	return w.write()
 }
 
@@ -101,19 +101,19 @@ func (w *Fake) Adopt(_ context.Context, all []portal.Portal) error {
 	if w.Unknown = w.Differs != nil; w.Unknown {
 		return w.Differs
 	}
-	w.hold(all)
+	w.setPortals(all)
 	return nil
 }
 
 // Cleanup implements portal.Writer.
 func (w *Fake) Cleanup(context.Context) error {
 	w.call("cleanup")
-	w.hold(nil)
+	w.setPortals(nil)
 	w.Unknown = true
 	return nil
 }
 
-func (w *Fake) hold(all []portal.Portal) {
+func (w *Fake) setPortals(all []portal.Portal) {
 	w.Portals = map[service.Frontend]portal.Portal{}
 	for _, p := range all {
 		w.Portals[p.Frontend] = p
@@ -148,7 +148,8 @@ func (w *Fake) verdict() error {
 	return w.Err
 }
 
-// Dump is what the host holds, one line each, in order: "ClusterIP 10.96.0.1:80/tcp -> port 20001 (shop/web/tcp)".
+// Dump lists the portals on the host, one line each, in order: "ClusterIP 10.96.0.1:80/tcp -> port 20001
+// (shop/web/tcp)".
 func (w *Fake) Dump() string {
 	var lines []string
 	for _, p := range w.Portals {

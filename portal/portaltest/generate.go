@@ -15,15 +15,15 @@ import (
 // Portals returns n portals with different frontends: of both families and protocols, all kinds, and all targets
 // but Spread.
 func Portals(random *rand.Rand, n int) []portal.Portal {
-	found := State{}
-	for len(found) < n {
+	state := State{}
+	for len(state) < n {
 		p := one(random, 1<<16)
-		found[p.Frontend] = p
+		state[p.Frontend] = p
 	}
-	return found.Portals()
+	return state.Portals()
 }
 
-// State is what a host should hold.
+// State has the portals that should be on a host.
 type State map[service.Frontend]portal.Portal
 
 // Portals returns the state, ordered by frontend.

@@ -14,13 +14,13 @@ import (
 
 // SpreadPortals is Portals with as many that spread; owners have several portals each.
 func SpreadPortals(random *rand.Rand, n int) []portal.Portal {
-	found := State{}
-	for len(found) < n {
+	state := State{}
+	for len(state) < n {
 		p := one(random, 1<<16)
 		p.Owner.Name = fmt.Sprintf("s%d", random.IntN(1+n/4))
-		found.enter(random, p)
+		state.enter(random, p)
 	}
-	return found.Portals()
+	return state.Portals()
 }
 
 // Anchors are portals that spread, one of each family, where no generated one is. A writer may keep what the first
@@ -67,7 +67,7 @@ func (s State) enter(random *rand.Rand, p portal.Portal) {
 	s[p.Frontend] = p
 }
 
-// offered is what all portals of an owner share that spread in one family: a pool, and the scopes that the traffic
+// offered is shared by all portals of an owner that spread in one family: a pool, and the scopes that the traffic
 // policies give them.
 type offered struct {
 	pool               *portal.Pool
@@ -90,7 +90,7 @@ func anyOffered(random *rand.Rand, family inet.Family) offered {
 	return offered{Pool(random, family), service.Scope(random.IntN(2)), service.Scope(random.IntN(2))}
 }
 
-// offered is what the owner has, and something for what it has not.
+// offered returns the pool and the scopes that the owner has, and random ones in place of those that it lacks.
 func (s State) offered(random *rand.Rand, owner service.PortName, family inet.Family) offered {
 	o := anyOffered(random, family)
 	for _, p := range s.spreading(owner, family) {

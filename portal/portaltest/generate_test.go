@@ -9,8 +9,8 @@ import (
 	"github.com/portald/portald/portal/service"
 )
 
-// What generates states keeps the dataplane's word: portals of an owner in one family share a pool, and changes lead
-// from one state to the next.
+// Generated states keep the dataplane's promise: portals of an owner in one family share a pool, and changes lead from
+// one state to the next.
 func TestStatesAreTrue(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 1))
 	state, told := State{}, State{}

@@ -26,7 +26,7 @@ func showReadsTheHost(t *trial) {
 	t.must(t.Host.Damage(t.Context(), hurt))
 	for _, mine := range byOwner(portals) {
 		missing := strings.Join(t.show(w, mine).Missing, "\n")
-		if hasIt := holds(mine, hurt); hasIt && missing == "" {
+		if hasIt := contains(mine, hurt); hasIt && missing == "" {
 			t.Errorf("%s: the rules of %s are gone, and nothing is missing", mine[0].Owner, hurt)
 		}
 	}
@@ -57,7 +57,7 @@ func byOwner(portals []portal.Portal) map[service.PortName][]portal.Portal {
 	return out
 }
 
-func holds(portals []portal.Portal, f service.Frontend) bool {
+func contains(portals []portal.Portal, f service.Frontend) bool {
 	for _, p := range portals {
 		if p.Frontend == f {
 			return true

@@ -51,8 +51,8 @@ func NewSite(t testing.TB, open func() (portal.Writer, error)) *Site {
 	return s
 }
 
-// Pod is a namespace behind a device of the node, with everything else beyond it. The addresses are those of its own
-// end and of the node's, one of each family.
+// Pod is a namespace behind a device of the node, with everything else beyond it. The addresses are its own end and of
+// the node's, one of each family.
 func (s *Site) Pod(device string, own, node []netip.Prefix) *netnstest.Namespace {
 	s.Helper()
 	pod := netnstest.New(s.TB)
@@ -88,7 +88,7 @@ func (s *Site) UnlimitICMP() {
 	})
 }
 
-// Dials are what to dial for SitePortals, up to the last two digits of the port.
+// Dials are the addresses to dial for SitePortals, up to the last two digits of the port.
 func Dials() []string {
 	return []string{
 		"10.96.0.1:", "[fd00:96::1]:", "198.51.100.1:", "[fd00:51::1]:", NodeV4 + ":300", "[" + NodeV6 + "]:300",

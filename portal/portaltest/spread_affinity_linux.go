@@ -32,49 +32,49 @@ func (s *spreading) addCrowd() []Addrs {
 	return out
 }
 
-// way is one of the frontends of an offer.
-type way struct {
+// frontend is one of an offer's frontends.
+type frontend struct {
 	kind   service.Kind
 	family inet.Family
 	proto  inet.Protocol
 }
 
-func ways(kinds ...service.Kind) (out []way) {
+func frontends(kinds ...service.Kind) (out []frontend) {
 	for _, kind := range kinds {
 		for _, family := range inet.Families() {
 			for _, proto := range protocols() {
-				out = append(out, way{kind, family, proto})
+				out = append(out, frontend{kind, family, proto})
 			}
 		}
 	}
 	return out
 }
 
-// homes are the endpoints that clients have, by way and address.
-type homes map[way]map[netip.Addr]string
+// homes are the endpoints that clients have, by frontend and client address.
+type homes map[frontend]map[netip.Addr]string
 
-// homes asks frontends of an offer n times from each of a crowd, and expects that each client has one endpoint a way.
+// homes asks frontends of an offer n times from each of a crowd, and expects that each client has one endpoint at each.
 // It asks frontends of different kinds one after the other: they may share what they remember of a client.
 func (s *spreading) homes(o *offer, all []Addrs, n int, kinds ...service.Kind) homes {
 	s.Helper()
 	out := homes{}
 	var mu sync.Mutex
 	for _, kind := range kinds {
-		var asked sync.WaitGroup
-		for _, w := range ways(kind) {
-			asked.Go(func() {
-				found := s.homesBy(o, all, n, w)
+		var wg sync.WaitGroup
+		for _, w := range frontends(kind) {
+			wg.Go(func() {
+				byClient := s.homesBy(o, all, n, w)
 				mu.Lock()
 				defer mu.Unlock()
-				out[w] = found
+				out[w] = byClient
 			})
 		}
-		asked.Wait()
+		wg.Wait()
 	}
 	return out
 }
 
-func (s *spreading) homesBy(o *offer, all []Addrs, n int, w way) map[netip.Addr]string {
+func (s *spreading) homesBy(o *offer, all []Addrs, n int, w frontend) map[netip.Addr]string {
 	s.Helper()
 	out := map[netip.Addr]string{}
 	for _, client := range all {
@@ -117,18 +117,18 @@ func affinityHolds(s *spreading) {
 	s.Write(slices.Concat(o.portals(), local.portals()))
 	all := s.addCrowd()
 	s.several(s.homes(o, all, 3, kinds()...))
-	found := s.homes(local, all, 3, externalKinds()...)
-	s.several(found)
-	s.moved("outsiders", found, found, "ab")
+	outside := s.homes(local, all, 3, externalKinds()...)
+	s.several(outside)
+	s.moved("outsiders", outside, outside, "ab")
 	for _, from := range []*Party{s.node, s.guest, s.a} {
-		for _, w := range ways(kinds()...) {
+		for _, w := range frontends(kinds()...) {
 			s.sticks(from, o, w)
 		}
 	}
 }
 
 // sticks expects one endpoint in all of many answers.
-func (s *spreading) sticks(from *Party, o *offer, w way) {
+func (s *spreading) sticks(from *Party, o *offer, w frontend) {
 	s.Helper()
 	replies := Asks(from.Namespace, w.proto.String(), o.dial(w.kind, w.family), netip.Addr{}, 12, answerTime)
 	for _, r := range replies {
@@ -146,7 +146,7 @@ func affinityAcrossFrontends(s *spreading) {
 	for _, kind := range externalKinds() {
 		others := homes{}
 		for w, clients := range s.homes(o, all, 1, kind) {
-			others[way{service.ClusterIP, w.family, w.proto}] = clients
+			others[frontend{service.ClusterIP, w.family, w.proto}] = clients
 		}
 		s.moved("by "+kind.String(), first, others, "abc")
 	}

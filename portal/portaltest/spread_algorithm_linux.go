@@ -39,9 +39,9 @@ func (s *spreading) turns(from *Party, o *offer, endpoints string, kinds ...serv
 	s.Helper()
 	const rounds = 8
 	for _, kind := range kinds {
-		var asked sync.WaitGroup
-		for _, w := range ways(kind) {
-			asked.Go(func() {
+		var wg sync.WaitGroup
+		for _, w := range frontends(kind) {
+			wg.Go(func() {
 				got := s.names(from, w.proto.String(), o.dial(kind, w.family), rounds*len(endpoints))
 				first := got[:min(len(endpoints), len(got))]
 				if got != strings.Repeat(first, rounds) || !permutes(first, endpoints) {
@@ -49,11 +49,11 @@ func (s *spreading) turns(from *Party, o *offer, endpoints string, kinds ...serv
 				}
 			})
 		}
-		asked.Wait()
+		wg.Wait()
 	}
 }
 
-// names are those of who answers n calls, one letter each.
+// names returns the endpoints that answer n calls, one letter each.
 func (s *spreading) names(from *Party, network, addr string, n int) string {
 	var b strings.Builder
 	for _, r := range Asks(from.Namespace, network, addr, netip.Addr{}, n, answerTime) {
@@ -104,8 +104,8 @@ func sourceHash(s *spreading) {
 	here := s.homes(o, all, 3, kinds()...)
 	s.several(here)
 	for _, kind := range externalKinds() {
-		for _, w := range ways(kind) {
-			if first := here[way{service.ClusterIP, w.family, w.proto}]; !maps.Equal(first, here[w]) {
+		for _, w := range frontends(kind) {
+			if first := here[frontend{service.ClusterIP, w.family, w.proto}]; !maps.Equal(first, here[w]) {
 				s.Errorf("%v: clients have %v, by the ClusterIP %v", w, here[w], first)
 			}
 		}
@@ -127,7 +127,7 @@ func sourceHash(s *spreading) {
 func leastConnections(s *spreading) {
 	o := s.offer("least", 80, "abc", by(service.LeastConnections))
 	s.Write(o.portals())
-	for _, w := range ways(service.ClusterIP) {
+	for _, w := range frontends(service.ClusterIP) {
 		if w.proto != inet.TCP {
 			continue
 		}
@@ -146,12 +146,12 @@ func leastConnections(s *spreading) {
 	}
 }
 
-// randomly is what portals that ask for nothing do in rules.
+// randomly checks portals without an algorithm, which rules spread at random.
 func randomly(s *spreading) {
 	o := s.offer("random", 80, "abc", by(service.Random))
 	s.Write(o.portals())
 	s.expect(o, reach{s.client, kinds(), "abc", masqueraded})
-	for _, w := range ways(service.ClusterIP) {
+	for _, w := range frontends(service.ClusterIP) {
 		got := s.names(s.client, w.proto.String(), o.dial(w.kind, w.family), 30)
 		if got == strings.Repeat(got[:3], 10) { // once in 3^27 times
 			s.Errorf("%v: endpoints are taken in turns: %s", w, got)
@@ -163,7 +163,7 @@ func randomly(s *spreading) {
 func algorithmChanges(s *spreading) {
 	o, other := s.offer("changing", 80, "abc"), s.offer("turns", 81, "abc", by(service.RoundRobin))
 	s.Write(slices.Concat(o.portals(), other.portals()))
-	open := s.hold(o, kinds(), s.client, s.node)
+	open := s.connect(o, kinds(), s.client, s.node)
 	at := other.dial(service.ClusterIP, inet.IPv4)
 	before := s.names(s.client, "tcp", at, 3)
 	for _, a := range append(s.offered(), service.RoundRobin) {

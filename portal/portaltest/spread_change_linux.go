@@ -38,16 +38,16 @@ func (s *spreading) forgetUDP() {
 	})
 }
 
-// held is open TCP connections by name, and which endpoint answers each.
-type held map[string]struct {
+// openCalls are open TCP connections by name, each with the endpoint that answers it.
+type openCalls map[string]struct {
 	call *Call
 	by   string
 }
 
-// hold opens a connection to each frontend of an offer from each party.
-func (s *spreading) hold(o *offer, kinds []service.Kind, parties ...*Party) held {
+// connect opens a connection to each frontend of an offer from each party.
+func (s *spreading) connect(o *offer, kinds []service.Kind, parties ...*Party) openCalls {
 	s.Helper()
-	out := held{}
+	out := openCalls{}
 	for _, from := range parties {
 		for _, kind := range kinds {
 			for _, family := range inet.Families() {
@@ -72,24 +72,24 @@ func (s *spreading) hold(o *offer, kinds []service.Kind, parties ...*Party) held
 	return out
 }
 
-// live expects that open connections are answered by who answered before.
-func (s *spreading) live(when string, all held) {
+// live expects that the same endpoints as before answer open connections.
+func (s *spreading) live(when string, all openCalls) {
 	s.Helper()
-	var asked sync.WaitGroup
+	var wg sync.WaitGroup
 	for name, h := range all {
-		asked.Go(func() {
+		wg.Go(func() {
 			if r := h.call.Ask(); r.Came != Answered || r.By != h.by {
 				s.Errorf("%s: an open connection of %s with %q: %v", when, name, h.by, r)
 			}
 		})
 	}
-	asked.Wait()
+	wg.Wait()
 }
 
 func poolChanges(s *spreading) {
 	o := s.offer("changing", 80, "abc")
 	s.Write(o.portals())
-	open := s.hold(o, kinds(), s.client, s.node, s.guest)
+	open := s.connect(o, kinds(), s.client, s.node, s.guest)
 	for _, endpoints := range []string{"ab", "c", "bc"} {
 		o.lead(s, endpoints)
 		s.update(o.changes())
@@ -108,7 +108,7 @@ func poolChanges(s *spreading) {
 func scopeChanges(s *spreading) {
 	o := s.offer("changing", 80, "abc")
 	s.Write(o.portals())
-	open := s.hold(o, kinds(), s.client)
+	open := s.connect(o, kinds(), s.client)
 	for range 2 {
 		o.internal, o.external = service.NodeScope, service.ClusterScope
 		s.update(o.changes())
@@ -126,8 +126,8 @@ func scopeChanges(s *spreading) {
 func lastEndpointGoes(s *spreading) {
 	cluster, local := s.offer("cluster", 80, "abc"), s.local(81, "abc")
 	s.Write(slices.Concat(cluster.portals(), local.portals()))
-	open := s.hold(cluster, kinds(), s.client, s.node, s.guest)
-	outside := s.hold(local, externalKinds(), s.client)
+	open := s.connect(cluster, kinds(), s.client, s.node, s.guest)
+	outside := s.connect(local, externalKinds(), s.client)
 
 	refused := cluster.portals()
 	for i := range refused {
@@ -150,15 +150,15 @@ func lastEndpointGoes(s *spreading) {
 
 func (s *spreading) allRefused(o *offer, parties ...*Party) {
 	s.Helper()
-	var asked sync.WaitGroup
+	var wg sync.WaitGroup
 	for _, from := range parties {
-		for _, w := range ways(kinds()...) {
-			asked.Go(func() {
+		for _, w := range frontends(kinds()...) {
+			wg.Go(func() {
 				s.Expect(from.Namespace, "the "+from.Name, w.proto.String(), o.dial(w.kind, w.family), Refused)
 			})
 		}
 	}
-	asked.Wait()
+	wg.Wait()
 }
 
 func portalGoes(s *spreading) {
@@ -166,7 +166,7 @@ func portalGoes(s *spreading) {
 	s.Write(slices.Concat(o.portals(), other.portals()))
 	for _, going := range [][]service.Kind{kinds()[3:], kinds()[:3]} {
 		var changes []portal.Change
-		for _, w := range ways(going...) {
+		for _, w := range frontends(going...) {
 			changes = append(changes, portal.Change{Frontend: o.frontend(w.kind, w.family, w.proto)})
 		}
 		s.update(changes)
@@ -185,10 +185,10 @@ func portalGoes(s *spreading) {
 // unserved expects no answer, however it fails.
 func (s *spreading) unserved(o *offer, kinds []service.Kind) {
 	s.Helper()
-	var asked sync.WaitGroup
+	var wg sync.WaitGroup
 	for _, from := range []*Party{s.client, s.node, s.guest} {
-		for _, w := range ways(kinds...) {
-			asked.Go(func() {
+		for _, w := range frontends(kinds...) {
+			wg.Go(func() {
 				r := Asks(from.Namespace, w.proto.String(), o.dial(w.kind, w.family), netip.Addr{}, 1, silenceTime)[0]
 				if r.Came == Answered {
 					s.Errorf("the %s asks %v, which is gone: %v", from.Name, w, r)
@@ -196,5 +196,5 @@ func (s *spreading) unserved(o *offer, kinds []service.Kind) {
 			})
 		}
 	}
-	asked.Wait()
+	wg.Wait()
 }

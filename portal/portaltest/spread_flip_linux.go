@@ -23,11 +23,11 @@ type flipping struct {
 }
 
 type flipCall struct {
-	from *Party
-	way  way
+	from     *Party
+	frontend frontend
 }
 
-func (c flipCall) String() string { return fmt.Sprintf("the %s at %v", c.from.Name, c.way) }
+func (c flipCall) String() string { return fmt.Sprintf("the %s at %v", c.from.Name, c.frontend) }
 
 // flips: connections that begin while frontends flip are answered in either mode, those that begin after an Update in
 // the new mode, and open connections live on.
@@ -36,15 +36,15 @@ func flips(s *spreading) {
 	for _, from := range []*Party{s.client, s.node, s.guest} {
 		for _, kind := range kinds() {
 			for _, family := range inet.Families() {
-				f.calls = append(f.calls, flipCall{from, way{kind, family, inet.TCP}})
+				f.calls = append(f.calls, flipCall{from, frontend{kind, family, inet.TCP}})
 			}
 		}
 	}
 	beside := s.offer("beside", 81, "abc")
 	s.Write(slices.Concat(f.redirects(), beside.portals()))
-	byDaemon := s.hold(f.offer, kinds(), s.client, s.node, s.guest)
+	byDaemon := s.connect(f.offer, kinds(), s.client, s.node, s.guest)
 	f.flip(false)
-	byPods := s.hold(f.offer, kinds(), s.client, s.node, s.guest)
+	byPods := s.connect(f.offer, kinds(), s.client, s.node, s.guest)
 	f.flip(true)
 	stop := f.dialOn()
 	for i := range 8 {
@@ -72,19 +72,20 @@ func (f *flipping) flip(toDaemon bool) {
 		changes = changesOf(f.redirects())
 	}
 	f.update(changes)
-	var asked sync.WaitGroup
+	var wg sync.WaitGroup
 	for _, c := range f.calls {
-		asked.Go(func() {
+		wg.Go(func() {
 			if r := f.ask(c); r.Came != Answered || (r.By == "") != toDaemon {
 				f.Errorf("flipped, to the daemon: %t: %s has %v", toDaemon, c, r)
 			}
 		})
 	}
-	asked.Wait()
+	wg.Wait()
 }
 
 func (f *flipping) ask(c flipCall) Reply {
-	return Asks(c.from.Namespace, c.way.proto.String(), f.dial(c.way.kind, c.way.family), netip.Addr{}, 1, answerTime)[0]
+	at := f.dial(c.frontend.kind, c.frontend.family)
+	return Asks(c.from.Namespace, c.frontend.proto.String(), at, netip.Addr{}, 1, answerTime)[0]
 }
 
 // dialOn dials from all clients until it is stopped, and expects answers in both modes and nothing else.
@@ -119,9 +120,9 @@ const flipTime = 5 * time.Second
 // so that the rules that the first one needs are added and removed too; and its endpoints are among its clients.
 func flipsUnderLoad(s *spreading) {
 	o := s.offer("flipping", 80, "ab")
-	lone := func(p portal.Portal) bool { return p.Kind != service.ClusterIP || p.Frontend.Protocol != inet.TCP }
+	others := func(p portal.Portal) bool { return p.Kind != service.ClusterIP || p.Frontend.Protocol != inet.TCP }
 	f := &flipping{spreading: s, offer: o}
-	toPods, toDaemon := slices.DeleteFunc(o.portals(), lone), slices.DeleteFunc(f.redirects(), lone)
+	toPods, toDaemon := slices.DeleteFunc(o.portals(), others), slices.DeleteFunc(f.redirects(), others)
 	s.Write(toDaemon)
 	stop := s.load(o)
 	flips := 0
@@ -180,13 +181,13 @@ func mixed(s *spreading) {
 // othersStand expects of SitePortals what Traffic does.
 func (s *spreading) othersStand() {
 	s.Helper()
-	var asked sync.WaitGroup
+	var wg sync.WaitGroup
 	for _, from := range []*Party{s.client, s.guest} {
 		for port, want := range map[string]string{"80": Answered, "81": Refused, "83": Silence} {
-			asked.Go(func() { s.expectAll(from.Namespace, "the "+from.Name, port, want, "tcp", "udp") })
+			wg.Go(func() { s.expectAll(from.Namespace, "the "+from.Name, port, want, "tcp", "udp") })
 		}
 	}
-	asked.Go(func() { s.expectAll(s.guest.Namespace, "the guest", "82", Answered, "tcp", "udp") })
-	asked.Go(func() { s.expectAll(s.Client, "the client", "82", Silence, "tcp", "udp") })
-	asked.Wait()
+	wg.Go(func() { s.expectAll(s.guest.Namespace, "the guest", "82", Answered, "tcp", "udp") })
+	wg.Go(func() { s.expectAll(s.Client, "the client", "82", Silence, "tcp", "udp") })
+	wg.Wait()
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/portald/portald/portal/service"
 )
 
-// reach is what a client reaches at some frontends of an offer.
+// reach says which endpoints a client reaches at some frontends of an offer.
 type reach struct {
 	from  *Party
 	kinds []service.Kind
@@ -23,25 +23,25 @@ type reach struct {
 type look uint8
 
 const (
-	own         look = iota // that of the client, or of the node for an endpoint that reaches itself
-	masqueraded             // that of the node
+	own         look = iota // the client's address, or the node's for an endpoint that reaches itself
+	masqueraded             // the node's address
 	anyone
 )
 
 // expect checks all of these concurrently, in both families and protocols.
 func (s *spreading) expect(o *offer, all ...reach) {
 	s.Helper()
-	var asked sync.WaitGroup
+	var wg sync.WaitGroup
 	for _, l := range all {
 		for _, kind := range l.kinds {
 			for _, family := range inet.Families() {
 				for _, proto := range protocols() {
-					asked.Go(func() { s.check(o, l, kind, family, proto.String()) })
+					wg.Go(func() { s.check(o, l, kind, family, proto.String()) })
 				}
 			}
 		}
 	}
-	asked.Wait()
+	wg.Wait()
 }
 
 // check asks so often that an endpoint gets too few connections by chance once in a million times.

@@ -94,7 +94,7 @@ func (o *offer) portOf(kind service.Kind) uint16 {
 	return o.port
 }
 
-// dial is what to dial for a frontend.
+// dial returns the address to dial for a frontend.
 func (o *offer) dial(kind service.Kind, family inet.Family) string {
 	host := frontendHost(kind)
 	if kind == service.NodePort {

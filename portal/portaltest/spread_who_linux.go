@@ -58,7 +58,7 @@ func nodeScopeInsideNone(s *spreading) {
 		reach{s.a, externalKinds(), "c", own})
 }
 
-// Packets of c come in by another interface than those of pods.
+// Packets of c come in by another interface than packets of pods.
 func podsByInterface(s *spreading) {
 	o := s.local(80, "ab")
 	s.Write(o.portals())
@@ -182,7 +182,7 @@ func hairpin(s *spreading) {
 	s.expect(local, reach{s.guest, kinds(), "a", own}, reach{s.client, externalKinds(), "a", own})
 }
 
-// hostEndpoint has one that uses the node's own address. What does not leave the node is seen as it came.
+// hostEndpoint has one that uses the node's own address. Packets that do not leave the node keep their source address.
 func hostEndpoint(s *spreading) {
 	s.node.Name = "n"
 	s.node.Serve(s.TB, podPort)

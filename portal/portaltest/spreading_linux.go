@@ -11,7 +11,7 @@ import (
 	"github.com/portald/portald/portal/service"
 )
 
-// Settings are what a Writer is made with.
+// Settings are the options of the Writer under test.
 type Settings struct {
 	LocalDetector     portal.LocalDetector
 	NodePortAddresses []netip.Prefix // empty = all
@@ -19,7 +19,7 @@ type Settings struct {
 	Dials             uint32
 }
 
-// Behaviour is what every Writer must do with portal.Spread, unless its facility cannot.
+// Behaviour names a requirement of every Writer for portal.Spread, unless its facility cannot fulfil it.
 type Behaviour string
 
 // The behaviours that Spreading tests, each in a site of its own.

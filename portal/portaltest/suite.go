@@ -1,4 +1,9 @@
-// Package portaltest is what every portal.Writer must do, as one test suite.
+// Package portaltest has the test suites that Writers pass, Run for every portal.Writer and Spreading for those of
+// portal.Spread, and Fake, a Writer in memory for tests of the code above Writers.
+//
+//	portaltest.Run(t, true, func(t *testing.T) portaltest.Subject {
+//		return portaltest.Subject{Host: host, NewWriter: func() (portal.Writer, error) { return nftables.New(o) }}
+//	})
 package portaltest
 
 import (

@@ -8,8 +8,8 @@ import (
 	"github.com/portald/portald/platform/inet"
 )
 
-// Merge returns the fewest prefixes that cover the same addresses, masked and sorted, those of IPv4 first. No two of
-// them overlap. Costs O(n log n).
+// Merge returns the fewest prefixes that cover the same addresses, masked and sorted, IPv4 first. No two of them
+// overlap. Costs O(n log n).
 func Merge(prefixes []netip.Prefix) []netip.Prefix {
 	sorted := make([]netip.Prefix, 0, len(prefixes))
 	for _, p := range prefixes {

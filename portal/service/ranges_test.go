@@ -57,7 +57,7 @@ func TestWithin(t *testing.T) {
 	}
 }
 
-// What the data path asks for each connection does not grow with the ranges.
+// The lookup that the data path makes for each connection does not grow with the number of ranges.
 func BenchmarkWithin(b *testing.B) {
 	for _, n := range []int{1, 1_000, 100_000} {
 		var ranges []netip.Prefix

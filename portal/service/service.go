@@ -1,5 +1,12 @@
 // Package service is the vocabulary of portald: service ports, their frontends and endpoints, and the Store that holds
 // the newest state of each. It knows neither Kubernetes' types nor how traffic is carried.
+//
+// A source sets the ports of whole Services; one consumer takes what changed, however often it did meanwhile:
+//
+//	store.Set(service.Name{Namespace: "shop", Name: "cart"}, ports)
+//
+//	<-store.Changed()
+//	changes, triggered := store.Take()
 package service
 
 import (

@@ -46,7 +46,7 @@ func carrySettings() []Setting {
 		{
 			Name: "connect-timeouts", Field: "connectTimeouts",
 			Value: Times{
-				// those of kube-proxy's old userspace mode
+				// as in kube-proxy's old userspace mode
 				Default: []time.Duration{250 * time.Millisecond, 500 * time.Millisecond, time.Second, 2 * time.Second},
 				Most:    maxRetries + 1,
 				Part:    func(p *Port) *[]time.Duration { return &p.Policy.ConnectTimeouts },

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// connectionSettings are those of connections that are open for long.
+// connectionSettings are for connections that are open for long.
 func connectionSettings() []Setting {
 	return []Setting{
 		{
@@ -40,7 +40,8 @@ const DefaultUDPIdle = time.Minute
 // DefaultDeadPeer is how long a peer's host may be without an answer where nothing else is set.
 const DefaultDeadPeer = 3 * time.Minute
 
-// RemovedEndpoint is what becomes of the connections of an endpoint that was removed, or is neither ready nor serving.
+// RemovedEndpoint says what happens to the connections of an endpoint that was removed, or is neither ready nor
+// serving.
 type RemovedEndpoint struct {
 	Do    RemovedAction
 	After time.Duration // of ResetConnections
@@ -76,7 +77,7 @@ func (r RemovedEndpoint) String() string {
 	return ""
 }
 
-// Removals is what becomes of connections of removed endpoints.
+// Removals says what happens to connections of removed endpoints.
 type Removals struct{ Default RemovedEndpoint }
 
 // Form implements Value.

@@ -2,7 +2,7 @@ package service
 
 import "time"
 
-// hedgeSettings are those of dials that begin while another is under way.
+// hedgeSettings are for dials that begin while another is in progress.
 func hedgeSettings() []Setting {
 	return []Setting{{
 		Name: "hedge-after", Field: "hedgeAfter",

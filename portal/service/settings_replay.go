@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// replaySettings are those of retries after the connect.
+// replaySettings are for retries after the connect.
 func replaySettings() []Setting {
 	return []Setting{{
 		Name: "retry-on", Field: "retryOn",
@@ -43,7 +43,7 @@ func (r RetryOn) String() string {
 	return strings.Join(words, ",")
 }
 
-// retryWords are those of the events, by their bits.
+// retryWords are the words for the events, by their bits.
 var retryWords = [...]string{"connect", "reset-before-response"}
 
 // parseRetryOn reads words of Words.

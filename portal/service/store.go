@@ -20,7 +20,7 @@ type Store struct {
 	ports   map[PortName]*Port
 	owned   map[Name][]PortName
 	changed map[PortName][]time.Time // and when the changes were made at their origin
-	unseen  map[PortName]struct{}    // those of them that no TakeIf has left
+	unseen  map[PortName]struct{}    // the changed ones that no TakeIf has left
 	wake    chan struct{}
 }
 
@@ -145,7 +145,7 @@ func (s *Store) Touch(names ...PortName) {
 	defer s.mu.Unlock()
 	for _, name := range names {
 		if _, has := s.changed[name]; !has && s.ports[name] != nil {
-			s.changed[name] = nil // not unseen: it is the rules that are wanted anew
+			s.changed[name] = nil // not unseen: its rules are wanted again
 		}
 	}
 	if len(s.changed) == 0 {

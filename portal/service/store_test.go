@@ -69,7 +69,7 @@ func TestStorePorts(t *testing.T) {
 	}
 }
 
-// Times come out with the change they belong to: those of a state that is no news are of no interest.
+// Times come out with the change they belong to: times of a state that changes nothing are dropped.
 func TestStoreDates(t *testing.T) {
 	s := NewStore()
 	cart, at := Name{"shop", "cart"}, time.Unix(7, 0)
@@ -107,8 +107,8 @@ func BenchmarkStoreChange(b *testing.B) {
 	}
 }
 
-// To look at what is stored takes nothing from whoever applies changes.
-func TestStoreIsLookedAt(t *testing.T) {
+// Ports takes no change from the goroutine that applies them.
+func TestPortsTakesNothing(t *testing.T) {
 	s := NewStore()
 	s.Set(Name{"shop", "cart"}, []*Port{port("cart", "10.0.0.1:80")})
 	if all := s.Ports(); len(all) != 1 || all[0].Name.Name != "cart" {
@@ -119,7 +119,7 @@ func TestStoreIsLookedAt(t *testing.T) {
 	}
 }
 
-// What is touched is taken again, as it is, unless it is gone.
+// A touched service port is taken again, as it is, unless it is gone.
 func TestTouch(t *testing.T) {
 	s := NewStore()
 	s.Set(Name{"shop", "a"}, []*Port{port("a")})
@@ -147,16 +147,16 @@ func TestTouch(t *testing.T) {
 // TakeIf asks once about each state, leaves the rest to Take, and each time comes out with its change.
 func TestStoreTakeIf(t *testing.T) {
 	s := NewStore()
-	at, asked := time.Unix(7, 0), 0
-	light := func(c Change) bool { asked++; return c.Port != nil && len(c.Port.Endpoints) > 0 }
+	at, calls := time.Unix(7, 0), 0
+	light := func(c Change) bool { calls++; return c.Port != nil && len(c.Port.Endpoints) > 0 }
 	s.Set(Name{"shop", "a"}, []*Port{port("a")}, at)
 	s.Set(Name{"shop", "b"}, []*Port{port("b", "10.0.0.1:80")}, at.Add(1))
 	got, dates := s.TakeIf(light)
 	if fmt.Sprint(names(got), dates) != fmt.Sprint("[b set] ", []time.Time{at.Add(1)}) || s.Pending() != 1 {
 		t.Errorf("got %v at %v, %d pending", names(got), dates, s.Pending())
 	}
-	if again, _ := s.TakeIf(light); len(again) != 0 || asked != 2 {
-		t.Errorf("got %v, asked %d times", names(again), asked)
+	if again, _ := s.TakeIf(light); len(again) != 0 || calls != 2 {
+		t.Errorf("got %v, asked %d times", names(again), calls)
 	}
 	s.Set(Name{"shop", "a"}, []*Port{port("a", "10.0.0.1:80")}, at.Add(2))
 	if got, dates = s.TakeIf(light); len(got) != 1 || len(dates) != 2 {

@@ -7,7 +7,7 @@ import "github.com/portald/portald/platform/inet"
 // the node are left out where no frontend is limited to them.
 type UsableEndpoints [2][]Endpoint
 
-// UsableEndpoints returns those of one family.
+// UsableEndpoints returns the usable endpoints of one family.
 func (p *Port) UsableEndpoints(family inet.Family) UsableEndpoints {
 	u := UsableEndpoints{ClusterScope: p.Usable(family, ClusterScope)}
 	if slices.ContainsFunc(p.ExposuresOf(family), func(x Exposure) bool { return p.Scope(x.Kind) == NodeScope }) {
@@ -54,7 +54,7 @@ const (
 	AvailableToAll
 )
 
-// Availability returns that of the frontends of a kind.
+// Availability tells to which clients the frontends of a kind are available.
 func (p *Port) Availability(u UsableEndpoints, k Kind) Availability {
 	switch {
 	case len(u[ClusterScope])+len(u[NodeScope]) == 0:

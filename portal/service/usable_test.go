@@ -8,7 +8,7 @@ import (
 	"github.com/portald/portald/platform/inet"
 )
 
-// endpoint reads an address and the letters of what holds of it: Ready, Serving, Terminating, Local, NotHinted.
+// endpoint reads an address and a letter for each of its conditions: Ready, Serving, Terminating, Local, NotHinted.
 func endpoint(addr, traits string) Endpoint {
 	has := func(c byte) bool { return slices.Contains([]byte(traits), c) }
 	return Endpoint{

@@ -16,7 +16,7 @@ const (
 	OtherFamily Use = "other_family" // the Service has no frontend of its address family
 )
 
-// Uses returns those of the endpoints, in their order.
+// Uses returns the use of each endpoint, in their order.
 func (p *Port) Uses() []Use {
 	out := make([]Use, len(p.Endpoints))
 	used, served := map[Endpoint]struct{}{}, map[inet.Family]bool{}

@@ -9,7 +9,7 @@ import (
 // maxDrift bounds what an audit names of one table: a flushed one lacks every rule.
 const maxDrift = 5
 
-// Drift is the differences between what was written and what an audit found. The zero value has none.
+// Drift collects the differences between what was written and what an audit found. The zero value has none.
 type Drift struct {
 	first []string
 	more  int

@@ -27,7 +27,7 @@ type Family struct {
 
 // Watch tells whether the host changed otherwise than by the Writer, so that an audit need not look.
 type Watch interface {
-	// Watch begins anew: a Replace or Adopt comes next.
+	// Watch begins again: a Replace or Adopt comes next.
 	Watch() error
 	// Unchanged tells whether nothing else changed the host since Watch or Verified, and the id of its state.
 	Unchanged() (id uint32, same bool, err error)
@@ -114,7 +114,7 @@ func (w *Families) Replace(ctx context.Context, portals []portal.Portal) error {
 	})
 }
 
-// Adopt goes on with what an earlier run wrote, if both families hold exactly these portals.
+// Adopt takes over the rules of an earlier run, if both families hold exactly these portals.
 func (w *Families) Adopt(ctx context.Context, portals []portal.Portal) error {
 	return w.state.Full(func() error {
 		valid, err := Valid(portals, w.Check)
@@ -143,7 +143,7 @@ func (w *Families) Update(ctx context.Context, changes []portal.Change) error {
 }
 
 func (w *Families) write(verb string, partial bool, write func(Family) error) error {
-	return w.witness.aside(func() error {
+	return w.witness.withoutListening(func() error {
 		return w.each(verb, func(f Family) error {
 			err := write(f)
 			if err != nil {
@@ -175,7 +175,9 @@ func (w *Families) Disturbed() bool { return w.state.known && w.watch.Disturbed(
 // Cleanup removes everything of ours.
 func (w *Families) Cleanup(ctx context.Context) error {
 	w.state.Forget()
-	return w.witness.aside(func() error { return w.each("remove", func(f Family) error { return f.Remove(ctx) }) })
+	return w.witness.withoutListening(func() error {
+		return w.each("remove", func(f Family) error { return f.Remove(ctx) })
+	})
 }
 
 // each goes on with the second family after an error of the first.

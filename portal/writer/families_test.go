@@ -121,7 +121,7 @@ func TestFamiliesKnowTheHost(t *testing.T) {
 	}
 }
 
-// What both families have adopted is known as after a Replace; if one cannot, both forget.
+// After both families have adopted, the host is known as after a Replace; if one cannot, both forget.
 func TestFamiliesAdopt(t *testing.T) {
 	h := &host{fails: "IPv6 adopt"}
 	w := open(t, h, options(t))

@@ -10,7 +10,7 @@ import (
 	"github.com/portald/portald/portal/service"
 )
 
-// Limits are what rules can express: the proxy ports that a Redirect may lead to.
+// Limits bound what rules can express: the proxy ports that a Redirect may lead to.
 type Limits struct{ ProxyPorts inet.PortRange }
 
 func (l Limits) check() error {

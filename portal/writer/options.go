@@ -8,7 +8,7 @@ import (
 	"github.com/portald/portald/portal"
 )
 
-// Options are those of every Writer of rules. Only ProxyPorts has no default.
+// Options are common to all Writers of rules. Only ProxyPorts has no default.
 type Options struct {
 	// Settings are the first ones.
 	Settings
@@ -19,7 +19,7 @@ type Options struct {
 	// without one uses the address of the interface that a packet came in by; some networks (Calico, Cilium) give the
 	// interfaces of pods none.
 	ProxyAddresses []netip.Addr
-	// Dials is the mark of what the daemon itself sends to endpoints, which no portal translates. 0 is none.
+	// Dials is the mark of the daemon's own packets to endpoints, which no portal translates. 0 is none.
 	Dials uint32
 	// Masquerade says how flows get this node's address. Its mark, Settings.Mark and Dials have no bit in common.
 	Masquerade portal.Masquerade
@@ -57,7 +57,7 @@ func (o *Options) Complete() error {
 	return o.LocalDetector.Check()
 }
 
-// Limits are those of the portals that can be written.
+// Limits bound the portals that can be written.
 func (o *Options) Limits() Limits { return Limits{o.ProxyPorts} }
 
 // ProxyAddress returns the one of ProxyAddresses that is of a family, the zero Addr if there is none.

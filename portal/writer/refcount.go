@@ -19,11 +19,11 @@ func (r *Refcount[K]) Add(n int, to K) {
 	}
 }
 
-// Found notes that the host has something, before anything is counted or because it was added; WasFound tells it.
-func (r *Refcount[K]) Found(k K) { r.before[k] = true }
+// MarkInstalled notes that the host has something, before anything is counted or because it was added.
+func (r *Refcount[K]) MarkInstalled(k K) { r.before[k] = true }
 
-// WasFound tells whether the host had something at the last Settle. It knows only of what was touched since.
-func (r *Refcount[K]) WasFound(k K) bool { return r.before[k] }
+// WasInstalled tells whether the host had something at the last Settle. It knows only of what was touched since.
+func (r *Refcount[K]) WasInstalled(k K) bool { return r.before[k] }
 
 // Counts are the references, none of them 0. They are not to be changed.
 func (r *Refcount[K]) Counts() map[K]int { return r.counts }

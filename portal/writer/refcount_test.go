@@ -18,11 +18,11 @@ func TestRefcount(t *testing.T) {
 			}
 		}
 	}
-	r.Found("stale")
-	r.Found("used")
+	r.MarkInstalled("stale")
+	r.MarkInstalled("used")
 	r.Add(1, "used")
 	r.Add(2, "new")
-	if !r.WasFound("used") || r.WasFound("new") {
+	if !r.WasInstalled("used") || r.WasInstalled("new") {
 		t.Error("what was found is not what was there")
 	}
 	expect("at first", []string{"new"}, []string{"stale"}, []string{"used"})

@@ -62,8 +62,8 @@ func (w *Witness) stop() {
 	}
 }
 
-// aside runs what the Writer writes.
-func (w *Witness) aside(write func() error) error {
+// withoutListening runs a write of the Writer, whose own changes are not to be reported.
+func (w *Witness) withoutListening(write func() error) error {
 	if w == nil {
 		return write()
 	}

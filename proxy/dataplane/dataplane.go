@@ -67,7 +67,7 @@ func (d *Dataplane) Due() <-chan struct{} { return d.quarantine.wake }
 
 // PortalAt returns the portal of a frontend, nil if no Service has it. Safe for concurrent use, also while a Sync runs:
 // the host has it then, or is about to.
-func (d *Dataplane) PortalAt(f service.Frontend) *portal.Portal { return d.table.Held(f) }
+func (d *Dataplane) PortalAt(f service.Frontend) *portal.Portal { return d.table.PortalAt(f) }
 
 // Sync applies changes: carriers prepare, then portals are programmed, then carriers close what portals no longer lead
 // to, so that at no moment a portal leads to a listener that is not open. A proxy port is guarded while a listener is

@@ -123,7 +123,7 @@ func newRig() *rig {
 		Quarantined: func(n int) { r.quarantined = n },
 		Own:         func(a netip.Addr) bool { return a == netip.MustParseAddr("192.0.2.1") || a.IsLoopback() },
 		DeleteFlows: func(_ context.Context, q inet.FlowQuery, stale func(inet.Flow) bool) (int, error) {
-			if r.scanned = append(r.scanned, q); q.Unanswered {
+			if r.scanned = append(r.scanned, q); q.Unreplied {
 				r.unheard = stale
 			} else {
 				r.flows = stale
@@ -152,7 +152,7 @@ func (r *rig) stale(to, replier string) bool {
 
 func flow(protocol inet.Protocol, to, replier string, answered bool) inet.Flow {
 	return inet.Flow{Protocol: protocol, To: netip.MustParseAddrPort(to),
-		Replier: netip.MustParseAddrPort(replier), Answered: answered}
+		Replier: netip.MustParseAddrPort(replier), Replied: answered}
 }
 
 func portOf(name, frontend string, mode service.Mode, endpoints ...string) *service.Port {

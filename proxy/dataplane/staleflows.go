@@ -168,12 +168,12 @@ func (c *flowCleaner) scan(ctx context.Context, due staleFlows) error {
 	}
 	var udp []portal.Change
 	for f := range due.udp {
-		udp = append(udp, portal.Change{Frontend: f, Portal: c.table.Held(f)})
+		udp = append(udp, portal.Change{Frontend: f, Portal: c.table.PortalAt(f)})
 	}
 	if err := c.deleteUDP(ctx, udp, noReplier); err != nil || !due.unanswered || c.deleteFlows == nil {
 		return err
 	}
-	_, err := c.deleteFlows(ctx, inet.FlowQuery{Unanswered: true}, func(f inet.Flow) bool {
+	_, err := c.deleteFlows(ctx, inet.FlowQuery{Unreplied: true}, func(f inet.Flow) bool {
 		to := service.Frontend{Addr: f.To, Protocol: f.Protocol}
 		current := c.leads(to)
 		if current == nil {
@@ -187,11 +187,11 @@ func (c *flowCleaner) scan(ctx context.Context, due staleFlows) error {
 
 // leads returns the portal that packets to an address meet.
 func (c *flowCleaner) leads(to service.Frontend) *portal.Portal {
-	if current := c.table.Held(to); current != nil || !c.ownAddress(to.Addr.Addr()) {
+	if current := c.table.PortalAt(to); current != nil || !c.ownAddress(to.Addr.Addr()) {
 		return current
 	}
 	to.Addr = netip.AddrPortFrom(inet.FamilyOf(to.Addr.Addr()).Unspecified(), to.Addr.Port())
-	return c.table.Held(to)
+	return c.table.PortalAt(to)
 }
 
 // ownAddress tells whether NodePorts may be served at an address. At loopback the daemon itself listens.
@@ -236,7 +236,7 @@ func (c *flowCleaner) deleteUDP(
 		if !ok && own {
 			may, ok = nodePorts[f.To.Port()]
 		}
-		server := own && f.Answered && !f.Translated()
+		server := own && f.Replied && !f.Translated()
 		return ok && !server && bad(f, may)
 	})
 	return err
@@ -250,7 +250,7 @@ func (c *flowCleaner) spreadUDP(changes []service.Change) (out []portal.Change) 
 			continue
 		}
 		for _, x := range change.Port.Exposures {
-			current := c.table.Held(x.Frontend)
+			current := c.table.PortalAt(x.Frontend)
 			if current == nil || current.Owner != change.Name {
 				continue
 			}

@@ -120,7 +120,7 @@ func TestLooksForUnansweredFlows(t *testing.T) {
 		if err := step.do(); err != nil {
 			t.Fatal(err)
 		}
-		unanswered := func(q inet.FlowQuery) bool { return q.Unanswered }
+		unanswered := func(q inet.FlowQuery) bool { return q.Unreplied }
 		if got := slices.ContainsFunc(r.scanned, unanswered); got != step.want || len(r.scanned) > 1 {
 			t.Errorf("%s: looked %+v, want a look for unanswered flows: %t", step.what, r.scanned, step.want)
 		}

@@ -28,7 +28,7 @@ func (d *Dataplane) Status(name service.PortName) (PortStatus, bool) {
 	s := PortStatus{Port: p, Mode: p.Mode.Or(d.carriers.mode), Holders: map[service.Frontend]service.PortName{}}
 	_, s.Claims = d.table.Claims(name)
 	for _, x := range p.Exposures {
-		if current := d.table.Held(x.Frontend); current != nil {
+		if current := d.table.PortalAt(x.Frontend); current != nil {
 			s.Holders[x.Frontend] = current.Owner
 		}
 	}

@@ -16,13 +16,13 @@ func TestCountDeletedFlows(t *testing.T) {
 	deleteFlows := m.CountDeletedFlows(func(_ context.Context, q inet.FlowQuery, stale func(inet.Flow) bool) (n int,
 		err error) {
 		for _, f := range flows {
-			if q.Unanswered && stale(inet.Flow{To: netip.MustParseAddrPort(f)}) {
+			if q.Unreplied && stale(inet.Flow{To: netip.MustParseAddrPort(f)}) {
 				n++
 			}
 		}
 		return n, broken
 	})
-	n, err := deleteFlows(t.Context(), inet.FlowQuery{Unanswered: true},
+	n, err := deleteFlows(t.Context(), inet.FlowQuery{Unreplied: true},
 		func(f inet.Flow) bool { return f.To.Addr() != netip.MustParseAddr("10.96.0.11") })
 	if n != 3 || !errors.Is(err, broken) {
 		t.Errorf("%d, %v", n, err)

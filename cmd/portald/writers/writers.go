@@ -104,7 +104,7 @@ func rulesBesideIPVS(cfg *config.Config, names Names, d Deps) iptables.Options {
 func iptablesOptions(cfg *config.Config, names Names, d Deps) iptables.Options {
 	return iptables.Options{
 		Options: rulesOptions(cfg, d), Prefix: names.Chains, ExtraNames: ipvs.ChainNames, Variant: cfg.IPTablesVariant,
-		Liberal: cfg.Conntrack.TCPBeLiberal, Held: d.RuleCount, Wrote: d.Wrote,
+		Liberal: cfg.Conntrack.TCPBeLiberal, RuleCount: d.RuleCount, Wrote: d.Wrote,
 	}
 }
 

@@ -5,7 +5,7 @@ import (
 	"github.com/portald/portald/portal/service"
 )
 
-// isRandom tells whether an algorithm is that of plain portals.
+// isRandom tells whether an algorithm is the one of plain portals.
 func isRandom(a service.Algorithm) bool { return a == service.AlgorithmDefault || a == service.Random }
 
 // choice is the number of the endpoint that an algorithm chooses among n, which are two at least. Endpoints are in the
@@ -20,9 +20,8 @@ func choice(f nft.Family, by service.Algorithm, n int) nft.Expression {
 	return nft.Numgen(uint32(n), 0)
 }
 
-// Turn is what the rule of endpoint i among n matches, where each has a rule of its own: a share of what the rules
-// before it left. The first rule's counter takes each n-th flow, the next one's each (n-1)-th of the others: so they
-// take turns.
+// Turn matches the share of endpoint i among n, where each has a rule of its own: a share of what the rules before it
+// left. The first rule's counter takes each n-th flow, the next one's each (n-1)-th of the others: so they take turns.
 func Turn(f nft.Family, by service.Algorithm, i, n int) nft.Rule {
 	switch {
 	case i == n-1:

@@ -30,7 +30,7 @@ type Rules struct {
 	allNodeAddresses bool
 	nodeAddresses    []netip.Prefix // of this family, unless all
 	Mark             uint32         // of replies to clients' addresses; 0 = endpoints see this node's
-	Dials            uint32         // the mark of what the daemon itself sends to endpoints; 0 = none
+	Dials            uint32         // mark of the daemon's own packets to endpoints; 0 = none
 	inside           portal.LocalDetector
 	podsKnown        bool // there are matches for pods of this family
 }
@@ -48,7 +48,7 @@ const (
 	masquerading = "masquerading"
 )
 
-// filterPriority is that of our filter chains, which run before those of most firewalls (0).
+// filterPriority makes our filter chains run before the chains of most firewalls (0).
 const filterPriority = -10
 
 // Fixed are the chains of every table.
@@ -176,7 +176,7 @@ func guardRules() []nft.Rule {
 
 // clusterIPRules refuse ports that a Service does not have on its ClusterIP, and drop packets for unused ClusterIPs.
 // Connections that began before the Service was there are not translated, whatever their port, until their conntrack
-// entries are deleted: their packets are dropped, so that clients try again. What is refused never is confirmed.
+// entries are deleted: their packets are dropped, so that clients try again. A refused flow is never confirmed.
 func (r Rules) clusterIPRules() []nft.Rule {
 	ours := nft.ElementOf(r.Sets.ClusterIPs)
 	out := []nft.Rule{{nft.Confirmed(), ours, nft.Drop()}, {ours, nft.Goto(refuse)}}

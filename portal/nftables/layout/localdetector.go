@@ -6,7 +6,8 @@ import (
 	"github.com/portald/portald/portal/service"
 )
 
-// internalOnly gives a verdict to packets of clients inside the cluster, pods and this node, and drops those of others.
+// internalOnly gives a verdict to packets of clients inside the cluster, pods and this node, and drops the packets of
+// others.
 func (r Rules) internalOnly(inside nft.Verdict) []nft.Rule {
 	out := []nft.Rule{{nft.LocalAddress(true), inside}}
 	for _, match := range r.pods(false) {

@@ -10,7 +10,7 @@ import (
 	"github.com/portald/portald/portal/service"
 )
 
-// role is what a service port's chain does.
+// role tells what a service port's chain is for.
 type role uint8
 
 const (
@@ -27,7 +27,7 @@ const (
 var roleNames = [...]string{"clusterip", "clusterip-local", "external", "external-local", "firewall", "firewall-local",
 	"service", "local"}
 
-// frontends are those of a service port that share an entry chain.
+// frontends are the frontends of a service port that share an entry chain.
 type frontends struct {
 	kind  service.Kind // NodePort, and LoadBalancerIP without source ranges, count as ExternalIP
 	scope service.Scope

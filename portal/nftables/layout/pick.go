@@ -10,7 +10,7 @@ import (
 	"github.com/portald/portald/portal/service"
 )
 
-// pick sends flows to the endpoint that the pool's algorithm chooses or, with affinity, to that of the client.
+// pick sends flows to the endpoint that the pool's algorithm chooses or, with affinity, to the client's endpoint.
 func (r Rules) pick(id ChainID, pool *portal.Pool) []nft.Rule {
 	var endpoints []netip.AddrPort
 	for _, e := range pool.Of(id.Role.scope()) {
@@ -48,7 +48,7 @@ func (r Rules) Client(endpoint netip.AddrPort) nft.Key {
 	return nft.Key{r.Family.SAddr(), nft.Numgen(1, EndpointID(endpoint))}
 }
 
-// EndpointID identifies an endpoint among those of its service port, now and later.
+// EndpointID identifies an endpoint of a service port, now and later.
 func EndpointID(endpoint netip.AddrPort) uint32 {
 	hash := sha256.Sum256([]byte(endpoint.String()))
 	return binary.BigEndian.Uint32(hash[:]) >> 1 // the kernel adds one

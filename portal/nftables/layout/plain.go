@@ -48,7 +48,7 @@ func (c Class) NewSet(f nft.Family, portals nft.Key) *nft.Set {
 }
 
 // Chain sends flows to the endpoints of a map. Each class has a chain of its own because for a new rule the kernel goes
-// through all elements of its map: that of a new class is still empty, and the rules of others do not change.
+// through all elements of its map: the map of a new class is still empty, and the rules of others do not change.
 func (c Class) Chain(endpoints *nft.Set) nft.Chain {
 	protocols := nft.ProtocolIs(inet.TCP, inet.UDP, inet.SCTP)
 	return nft.Chain{Name: c.Name(), Rules: []nft.Rule{{protocols, nft.DNATMap(endpoints)}}}

@@ -18,7 +18,7 @@ type Scope struct {
 	Internal  *nft.Set // to ports, for clients inside the cluster only; looked up in a chain of its own
 	Chains    *nft.Set // to chains, of portals that are not plain
 	Plain     *nft.Set // portals that need no chain of their own: see isPlain
-	External  *nft.Set // those of plain that masquerade all clients; nil = all of them do
+	External  *nft.Set // the part of plain that masquerades all clients; nil = all of them do
 	Refused   *nft.Set
 	Dropped   *nft.Set
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/portald/portald/portal/service"
 )
 
-// forwarding is what s means for a frontend of a kind with the table's options.
+// forwarding applies the table's options to s, for a frontend of a kind.
 func (r Rules) forwarding(kind service.Kind, s portal.Spread) portal.Forwarding {
 	return s.Forwarding(kind, r.Masquerade, r.podsKnown)
 }
@@ -46,7 +46,7 @@ func pickFrom(scope service.Scope) role {
 	return PickCluster
 }
 
-// scope is that of the endpoints that a chain picks from.
+// scope says which endpoints a chain picks from.
 func (r role) scope() service.Scope {
 	if r == PickNode {
 		return service.NodeScope

@@ -69,7 +69,7 @@ func DPort() Expression {
 	}
 }
 
-// tcpFlags are those of a TCP packet.
+// tcpFlags are the flags of a TCP packet.
 func tcpFlags() Expression {
 	return Expression{
 		text:     "tcp flags",
@@ -107,7 +107,7 @@ func meta(field string, key uint32, t datatype) Expression {
 	}
 }
 
-// ctState and ctStatus are those of the packet's connection, in conntrack.
+// ctState and ctStatus are conntrack's state and status of the packet's connection.
 func ctState() Expression  { return ct("state", nfnl.NFT_CT_STATE) }
 func ctStatus() Expression { return ct("status", nfnl.NFT_CT_STATUS) }
 

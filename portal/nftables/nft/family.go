@@ -7,7 +7,7 @@ import (
 	"github.com/portald/portald/platform/nfnl"
 )
 
-// Family is what differs between IPv4 and IPv6 in rules.
+// Family has the differences between IPv4 and IPv6 in rules.
 type Family struct {
 	IP       inet.Family
 	Word     string // as nft says it: of the table, and of matches of addresses
@@ -15,8 +15,8 @@ type Family struct {
 	Loopback netip.Prefix
 	addr     datatype // of its addresses
 
-	saddrOffset uint32 // of the source address in the header; that of the destination follows
-	header      int    // nft's number of the header, and that of the source address in it, for typeof
+	saddrOffset uint32 // of the source address in the header; the destination follows
+	header      int    // nft's numbers of the header and of the source address in it, for typeof
 	saddrField  int
 
 	portUnreachable uint8 // ICMP's code

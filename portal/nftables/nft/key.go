@@ -15,7 +15,7 @@ func (k Key) text() string { return k.join(func(e Expression) string { return e.
 // types are its data types, as declarations have them.
 func (k Key) types() string { return k.join(func(e Expression) string { return e.datatype.name }) }
 
-// Values are those of an element.
+// Values are the values of an element's keys.
 func (k Key) Values(e Element) string {
 	return k.join(func(x Expression) string { return x.part.text(e) })
 }

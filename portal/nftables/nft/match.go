@@ -58,7 +58,7 @@ func (m match) encode(p *program) {
 // ifNot is the operator of a match, which may be negated.
 func ifNot(not bool) operator { return choose(not, notEqual, implicit) }
 
-// NewConnection matches the first packets of connections, and translated those of connections with DNAT.
+// NewConnection matches the first packets of connections, and translated the packets of connections with DNAT.
 func NewConnection() Statement {
 	return match{left: ctState(), right: constant{"new", native(nfnl.NF_CT_STATE_BIT_NEW)}}
 }

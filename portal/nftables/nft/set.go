@@ -83,14 +83,14 @@ func (s *Set) ElementText(e Element, v Value) string {
 	return text
 }
 
-// Value is what a map has for an element.
+// Value is the data of a map's element.
 type Value struct {
 	Verdict  Verdict        // of a verdict map
 	Endpoint netip.AddrPort // of another map: an address and a port, or a port alone
 	Comment  string         // whose portal it is; empty = none
 }
 
-// parts are those of the endpoint, of which the map's data has one or both.
+// parts are the endpoint's address and port, of which the map's data has one or both.
 func (v Value) parts() Element {
 	return Element{Destination: v.Endpoint.Addr(), Port: v.Endpoint.Port()}
 }

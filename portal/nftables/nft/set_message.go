@@ -57,7 +57,7 @@ func (s *Set) flags() (flags uint32) {
 	return flags
 }
 
-// userdata is for nft alone: the byte order of keys, and what "typeof" was.
+// userdata is for the command nft alone: the byte order of keys, and the "typeof" of the set.
 func (s *Set) userdata() (u nfnl.Userdata) {
 	const none, hostEndian, bigEndian = 0, 1, 2
 	switch {
@@ -75,7 +75,7 @@ func (s *Set) userdata() (u nfnl.Userdata) {
 	return u
 }
 
-// Description is what the kernel's listing says of a set that describe made, as text that can be compared.
+// Description is the kernel's listing of a set that describe made, as text that can be compared.
 func (s *Set) Description() string {
 	var a nfnl.Attributes
 	s.describe(&a)

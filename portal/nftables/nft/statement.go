@@ -3,7 +3,8 @@
 //
 // A Rule is a list of statements, matches and actions; a Statement compares or stores Expressions, and looks Keys of
 // them up in a Set. Text and netlink of one thing stand beside each other in its file, and the golden file of the tests
-// has both. Table makes the messages that create and change all this in the kernel; Listed types are what it lists.
+// has both. Table makes the messages that create and change all this in the kernel; Listed types hold what the kernel
+// lists.
 //
 // A new expression is one entry in expression.go. A new statement is one type with the two methods of Statement, a
 // function that returns it, and a rule in statement_test.go.
