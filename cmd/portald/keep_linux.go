@@ -44,8 +44,8 @@ portald looks for the keeper when it starts, next to its admin socket.`,
 		},
 	}
 	cmd.Flags().StringVar(&socket, "socket", socket, "Unix socket (`PATH`) where portald finds it: its --keep-socket")
-	cmd.Flags().DurationVar(&keepFor, "for", keepFor, "`TIME` to hold what a portald has left that died; after that its "+
-		"connections are reset")
+	cmd.Flags().DurationVar(&keepFor, "for", keepFor, "`TIME` to hold the connections of a portald that died, before "+
+		"they are reset")
 	cmd.SetHelpFunc(help(nil))
 	return cmd
 }

@@ -97,10 +97,10 @@ func uninstallCommand() *cobra.Command {
 	var timeout time.Duration
 	cmd := &cobra.Command{
 		Use:   "uninstall",
-		Short: "Stop and remove the service, its source of events and its rule of the firewall",
-		Long: `Stop and remove the service, its source in the event log, and its rule of the firewall. Files in
-%ProgramData%\portald stay. It is no error if the service is not installed. If portald was killed before, portald
-cleanup removes the addresses that it left.`,
+		Short: "Stop and remove the service, its event source and its firewall rule",
+		Long: `Stop and remove the service, its event log source and its firewall rule. Files in %ProgramData%\portald stay. If
+the service is not installed, the command succeeds. If portald was killed before, "portald cleanup" removes the
+addresses that it left.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, cancel := within(cmd.Context(), timeout)

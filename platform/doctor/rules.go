@@ -9,7 +9,7 @@ func ruleChecks() []Check {
 	return []Check{{
 		Name: "xtables-lock", Severity: Error, System: linux, What: "one process holds the iptables lock for a " +
 			"long time",
-		Why: "iptables-legacy waits for the lock: changes of Services and of the CNI do not reach the kernel meanwhile.",
+		Why: "iptables-legacy waits for the lock: changes of Services and of the CNI do not reach the kernel.",
 		Do:  "lsof /run/xtables.lock; end the process if it hangs", run: lockIsFree,
 	}, {
 		Name: "iptables", Severity: Error, System: linux, What: "the command iptables fails, or does not answer in time",
@@ -24,7 +24,7 @@ func ruleChecks() []Check {
 		run: rulesAreThere,
 	}, {
 		Name: "rules-changed", Severity: Warning, System: linux, What: "others changed the rules that portald wrote",
-		Why: "Until portald restores them, new connections to Services fail or go elsewhere: an error meanwhile. " +
+		Why: "Until portald restores them, new connections to Services fail or go elsewhere: an error until then. " +
 			"portald sees it within a second and a half, and waits longer each time if it happens repeatedly. " +
 			"With nftables and iptables-nft it knows the program from the second time on.",
 		Do: "nft monitor shows each change, and the process that makes it; a unit or script that flushes all rules (nft " +

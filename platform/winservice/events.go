@@ -94,7 +94,7 @@ func trafficEvents() []Event {
 		{132, Error, []string{"Sync failed"},
 			"No addresses could be added or removed, for example without administrator rights or without the " +
 				"interface: everything is retried",
-			"do what the event says; /healthz fails meanwhile"},
+			"do what the event says; until then /healthz fails"},
 		{133, Error, []string{"Cannot serve the service port as configured"},
 			"A Service needs something that this node does not support: its clients are refused, all others are " +
 				"served",

@@ -61,14 +61,14 @@ func newSection(title string, define func(*pflag.FlagSet)) Section {
 // defineOwn defines the flags that are not settings.
 func (f *Flags) defineOwn(set *pflag.FlagSet) {
 	set.StringVar(&f.File, "config", "",
-		"`FILE` with a KubeProxyConfiguration, a PortaldConfiguration, or both; changes are followed. "+
-			"Beside a KubeProxyConfiguration flags that kube-proxy has too have no effect, except those of the log and "+
-			"--hostname-override. portald's own flags override the file")
+		"`FILE` with a KubeProxyConfiguration, a PortaldConfiguration, or both; portald follows changes of it. "+
+			"With a KubeProxyConfiguration, kube-proxy's flags have no effect, except --hostname-override, --master and "+
+			"the log flags. portald's own flags override the file")
 	set.StringVar(&f.WriteTo, "write-config-to", "",
 		"write the configuration made from file, flags and defaults to this `FILE`, and exit")
 	set.BoolVar(&f.Cleanup, "cleanup", false, "remove all rules of portald from this host, and exit")
 	set.BoolVar(&f.InitOnly, "init-only", false,
-		"do what needs all capabilities of root, and exit: the daemon itself then needs NET_ADMIN only")
+		"set the sysctls, which needs all capabilities of root, and exit: the daemon then needs only NET_ADMIN")
 	set.BoolVar(&f.TakeOver, "take-over", false,
 		"start a daemon that takes over from the one that runs on this host, and exit once it serves; if it cannot, the "+
 			"one that runs goes on")

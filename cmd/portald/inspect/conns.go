@@ -39,10 +39,10 @@ If a flag is given twice, either value matches; different flags must all match.`
 		Args: cobra.NoArgs,
 	}
 	chosen := addSelection(cmd)
-	cmd.Flags().StringSliceVar(&chosen.outcomes, "outcome", nil, "in place of open ones those that have ended with this "+
-		"`OUTCOME`, or failed: any but ok and max_age; of the records that the daemon keeps")
+	cmd.Flags().StringSliceVar(&chosen.outcomes, "outcome", nil, "instead of open connections, ended ones with this "+
+		"`OUTCOME`, or failed: any but ok and max_age; from the records in the daemon's memory")
 	complete(cmd, "outcome", words(outcomes()...))
-	limit := cmd.Flags().Int("limit", 0, "print the first `NUMBER` of the order at most; 0: all")
+	limit := cmd.Flags().Int("limit", 0, "print at most the first `NUMBER` in this order; 0: all")
 	l := addListing(cmd, "age", "bytes", "idle", "rtt")
 	dial := AddSocket(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
