@@ -29,7 +29,7 @@ type Dataplane interface {
 	WritesNoRule(service.Change) bool
 	// Resync applies the whole state, whatever was applied before.
 	Resync(ctx context.Context, ports []*service.Port) error
-	// Audit returns an error if the host no longer holds what was applied. It changes nothing.
+	// Audit returns an error if the host no longer has what was applied. It changes nothing.
 	Audit(ctx context.Context) error
 	// Disturbed tells whether there is a sign that it does not, at next to no cost.
 	Disturbed() bool

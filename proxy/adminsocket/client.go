@@ -30,8 +30,8 @@ var (
 	ErrNotFound     = errors.New("not found")
 )
 
-// Client asks a daemon. Safe for concurrent use. Each call connects again if it has to, so a Client outlives a restart
-// of the daemon; a call returns as soon as its ctx ends.
+// Client sends requests to a daemon. Safe for concurrent use. Each call connects again if it has to, so a Client
+// outlives a restart of the daemon; a call returns as soon as its ctx ends.
 type Client struct {
 	socket string
 	http   http.Client
@@ -118,7 +118,7 @@ func (c *Client) EachBatch(ctx context.Context, q ConnectionQuery, size int, do 
 	return cmp.Or(readers.Wait(), err)
 }
 
-// EachRow asks for a path whose answer is a list, an element a line, and calls do for the JSON of each, which is
+// EachRow gets a path whose answer is a list, an element a line, and calls do for the JSON of each, which is
 // overwritten by the next, until do fails.
 func (c *Client) EachRow(ctx context.Context, path string, query url.Values, do func(row []byte) error) error {
 	answer, err := c.open(ctx, http.MethodGet, path+"?"+query.Encode(), nil)
@@ -221,7 +221,7 @@ func (c *Client) SetLogLevel(ctx context.Context, level string) error {
 	return c.Post(ctx, "/v1/loglevel", Loglevel{level}, &Loglevel{})
 }
 
-// Get asks for a path, and reads the answer's JSON.
+// Get gets a path, and decodes the answer's JSON.
 func (c *Client) Get(ctx context.Context, path string, query url.Values, into any) error {
 	return c.exchange(ctx, http.MethodGet, path+"?"+query.Encode(), nil, into)
 }
@@ -248,7 +248,7 @@ func (c *Client) exchange(ctx context.Context, method, target string, body []byt
 	return nil
 }
 
-// open asks, and returns the body of the answer, which the caller closes.
+// open sends a request, and returns the body of the answer, which the caller closes.
 func (c *Client) open(ctx context.Context, method, target string, body []byte) (io.ReadCloser, error) {
 	request, err := http.NewRequestWithContext(ctx, method, "http://portald"+target, bytes.NewReader(body))
 	if err != nil {
@@ -264,7 +264,7 @@ func (c *Client) open(ctx context.Context, method, target string, body []byte) (
 	return answer.Body, nil
 }
 
-// unreached says why the daemon could not be asked.
+// unreached says why the daemon could not be reached.
 func (c *Client) unreached(ctx context.Context, err error) error {
 	var why error = err
 	if failed, ok := errors.AsType[*url.Error](err); ok {

@@ -9,8 +9,7 @@ import (
 	"time"
 )
 
-// tcpBatch is how many connections the daemon is asked for TCP_INFO of at a time: it looks through all that are open
-// each time.
+// tcpBatch is how many connections' TCP_INFO the daemon reads at a time: it looks through all that are open each time.
 const tcpBatch = 8192
 
 // choose returns the connections among all that match, in the order of the query, and no more than its limit. The next
@@ -109,7 +108,7 @@ func (r ranked) compare(o ranked) int {
 // sorted keeps, with a limit, twice that many at most, and copies few of those that do not make it.
 func (q *ConnectionQuery) sorted(all iter.Seq[*Connection]) iter.Seq[*Connection] {
 	var kept []ranked
-	full := false // kept has as many as are asked for, the last of which is at Limit-1
+	full := false // kept has as many as the query's limit, the last of which is at Limit-1
 	trim := func() {
 		slices.SortFunc(kept, ranked.compare)
 		if full = q.Limit > 0 && len(kept) >= q.Limit; full {

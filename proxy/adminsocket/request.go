@@ -29,7 +29,7 @@ func read(r *http.Request, into any) error {
 	return nil
 }
 
-// noQuery refuses a query where there is none: what it asks for would be ignored.
+// noQuery refuses a query where there is none: it would be ignored.
 func noQuery(r *http.Request) error { return onlyKeys(r.URL.Query()) }
 
 // onlyKeys refuses keys of a query that are not known.

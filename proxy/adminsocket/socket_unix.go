@@ -22,7 +22,7 @@ func Listen(ctx context.Context, path string) (net.Listener, error) {
 	return Replace(ctx, path)
 }
 
-// Replace is Listen in place of a daemon that listens there: whoever asks from now on asks this one.
+// Replace is Listen in place of a daemon that listens there: clients reach this one from now on.
 func Replace(_ context.Context, path string) (net.Listener, error) {
 	l, err := platform.ListenPrivate("unix", path)
 	if err != nil {

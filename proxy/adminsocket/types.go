@@ -46,7 +46,7 @@ type Connection struct {
 	BytesFromEndpoint int64 `json:"bytes_from_endpoint"`
 	BytesToClient     int64 `json:"bytes_to_client"`
 
-	ClientTCP   *TCP `json:"client_tcp,omitempty"` // nil: not asked for, or not TCP
+	ClientTCP   *TCP `json:"client_tcp,omitempty"` // nil: not requested, or not TCP
 	EndpointTCP *TCP `json:"endpoint_tcp,omitempty"`
 }
 

@@ -203,7 +203,7 @@ func (b *Balancer) listed() []netip.AddrPort {
 	return addrs
 }
 
-// list has the rotation hold a sorted list, but for what is drained. False: it does already.
+// list sets the rotation to a sorted list without the drained endpoints. False: nothing changes.
 func (b *Balancer) list(addrs []netip.AddrPort) bool {
 	addrs, b.drained = b.port.split(addrs)
 	if b.rotation.equals(addrs) {
@@ -218,7 +218,7 @@ func (b *Balancer) list(addrs []netip.AddrPort) bool {
 }
 
 // SetAffinity binds clients by address for as long as they come back within timeout; 0 ends that and forgets them. A
-// new timeout holds at once for those who are bound already.
+// new timeout applies at once to clients that are bound already.
 func (b *Balancer) SetAffinity(timeout time.Duration) {
 	b.port.mu.Lock()
 	defer b.port.mu.Unlock()

@@ -42,7 +42,7 @@ func (c *claims) current(plans []plan) []plan {
 	return out
 }
 
-// restore enters the plans that the table held before, and drops the conflicts of those that it had instead.
+// restore enters the plans that the table had before, and drops the conflicts of the plans that it had instead.
 func (c *claims) restore(before []plan) {
 	known := len(c.conflicts)
 	c.enter(before)

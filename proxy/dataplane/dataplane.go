@@ -132,10 +132,10 @@ func (d *Dataplane) WritesNoRule(c service.Change) bool {
 	return true
 }
 
-// Audit asks the writer whether the host holds what was written, and changes nothing.
+// Audit has the writer compare the host with what was written, and changes nothing.
 func (d *Dataplane) Audit(ctx context.Context) error { return d.opts.Writer.Audit(ctx) }
 
-// Disturbed asks the writer whether there is a sign that the host no longer does.
+// Disturbed tells whether the writer has seen a sign of changes by others.
 func (d *Dataplane) Disturbed() bool { return d.opts.Writer.Disturbed() }
 
 // Unguard stops guarding the proxy ports that carriers have closed since the last sync.

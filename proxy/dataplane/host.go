@@ -8,7 +8,7 @@ import (
 	"github.com/portald/portald/portal"
 )
 
-// host has the writer hold what the table of portals does, and guard proxy ports and health-check ports.
+// host has the writer put the table's portals on the host, and guard proxy ports and health-check ports.
 type host struct {
 	writer    portal.Writer
 	table     *portal.Table
@@ -18,11 +18,11 @@ type host struct {
 	adopted   func(error)
 	rewritten func(error)
 	replaced  func() // the rules of any portal may have been away
-	emptied   bool   // the host is to hold no portal any more
+	emptied   bool   // the host is to have no portal any more
 }
 
-// write has the writer hold what the table holds. An Update may fail because others changed the host's rules, and no
-// plan is to blame: Replace decides.
+// write has the writer bring the host up to date with the table. An Update may fail because others changed the host's
+// rules, and no plan is to blame: Replace decides.
 func (h *host) write(ctx context.Context, changed []portal.Change) error {
 	refused := h.update(ctx, changed)
 	if refused == nil || ctx.Err() != nil {

@@ -23,14 +23,14 @@ type Options struct {
 	FlowPeriod time.Duration
 	// Own tells whether an address is this host's: NodePorts are served there.
 	Own func(netip.Addr) bool
-	// Inherits tells at a Resync whether the host may hold what an earlier run wrote for the same listeners. If that is
+	// Inherits tells at a Resync whether the host may have what an earlier run wrote for the same listeners. If that is
 	// exactly what a Writer that adopts would write, it goes on with it; otherwise it writes all. nil = never.
 	Inherits func() bool
 
 	// These report events, on the goroutine that calls the Dataplane; nil = to nobody.
 	Serving     func(*service.Port)    // a service port is new or changed, and nothing was done for it yet
-	Contested   func(portal.Conflict)  // a service port claims an address that another Service holds
-	Refused     func(Refusal)          // a service port cannot be served as it asks to be, or can again
+	Contested   func(portal.Conflict)  // a service port claims an address that another Service owns
+	Refused     func(Refusal)          // a service port cannot be served as its Service says, or can again
 	Quarantined func(int)              // after each sync: how many service ports are in quarantine
 	Closed      func(service.PortName) // a service port is no longer served
 	Warn        func(error)            // stale flows could not be looked for

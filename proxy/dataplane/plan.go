@@ -82,7 +82,7 @@ func (p *planner) plan(c service.Change) plan {
 	return plan{c, c.Port.Created, portals}
 }
 
-// serve has the carrier of a service port prepare it, and returns the portals that the writer can hold.
+// serve has the carrier of a service port prepare it, and returns the portals that the writer can write.
 func (p *planner) serve(c service.Change) ([]portal.Portal, Reason, error) {
 	if ahead := p.ahead[c.Name]; ahead.port == c.Port {
 		return ahead.portals, ByListener, ahead.serve()
@@ -101,7 +101,7 @@ func (p *planner) refusal(c service.Change) plan {
 	return plan{c, c.Port.Created, portals}
 }
 
-// valid returns the portals that the writer can hold, as far as it can tell without trying.
+// valid returns the portals that the writer can write, as far as it can tell without trying.
 func (p *planner) valid(owner service.PortName, portals []portal.Portal) ([]portal.Portal, error) {
 	var errs []error
 	return slices.DeleteFunc(portals, func(x portal.Portal) bool {

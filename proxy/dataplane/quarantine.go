@@ -15,7 +15,7 @@ type Reason string
 const (
 	ByRules    Reason = "rules"    // the writer refuses its portals: its clients are refused, or it has no portals
 	ByListener Reason = "listener" // no listener could be opened: its clients are refused
-	ByMode     Reason = "mode"     // the daemon does not have the mode that it asks for: its clients are refused
+	ByMode     Reason = "mode"     // the daemon does not have its mode: its clients are refused
 	ByPortal   Reason = "portal"   // rules cannot express some of its portals: those are left out
 )
 
@@ -141,7 +141,7 @@ func (q *quarantine) queue(c service.Change) {
 	}
 }
 
-// release reports that a service port is served as it asks to be, or is gone, if it was refused before.
+// release reports that a service port is served as its Service says, or is gone, if it was refused before.
 func (q *quarantine) release(name service.PortName) {
 	if q.drop(name) {
 		q.report(Refusal{Name: name})

@@ -11,7 +11,7 @@ import (
 type PortStatus struct {
 	Port    *service.Port   // as it was applied last
 	Mode    service.Mode    // by which it is carried
-	Claims  []portal.Portal // its portals; another Service may hold the frontends of some
+	Claims  []portal.Portal // its portals; another Service may own the frontends of some
 	Holders map[service.Frontend]service.PortName
 
 	Reason Reason    // why it is in quarantine; empty: it is not

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Sweeper is a Carrier or a Writer that holds what ends without a change: after a time, or once it is unused.
+// Sweeper is a Carrier or a Writer with something that ends without a change: after a time, or once it is unused.
 type Sweeper interface {
 	// Sweep ends what is due, and returns when the next sweep is; zero: not before the next change.
 	Sweep(ctx context.Context) (next time.Time, err error)

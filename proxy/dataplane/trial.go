@@ -21,7 +21,7 @@ type trial struct {
 }
 
 // program writes the portals of plans to the host, and returns those that changed. Plans that the writer refuses are
-// found and quarantined; an error is one of the host, which refuses even what it held before. With all, it writes
+// found and quarantined; an error is one of the host, which refuses even what it had before. With all, it writes
 // whatever was written before.
 func (t *trial) program(ctx context.Context, plans []plan, all bool) ([]portal.Change, error) {
 	return t.attempt(ctx, plans, func(changed []portal.Change) error {
@@ -54,7 +54,7 @@ func (t *trial) part(ctx context.Context, plans []plan) ([]portal.Change, error)
 	return t.attempt(ctx, plans, func(changed []portal.Change) error { return t.host.update(ctx, changed) })
 }
 
-// undo restores what the table and the host held before plans that the writer refused.
+// undo restores the table and the host to their state before plans that the writer refused.
 func (t *trial) undo(ctx context.Context, before []plan, refused error) error {
 	t.claims.restore(before)
 	if err := t.host.replace(ctx); err != nil {

@@ -58,7 +58,7 @@ func (r *Report) Omit(n int) {
 		"%d more service ports are meant by this: name one, as NAMESPACE/NAME:PORT", n)}}})
 }
 
-// Known tells whether anything of what was asked for is known on this node.
+// Known tells whether this node knows anything that matches the query.
 func (r *Report) Known() bool { return len(r.Sections) > 0 }
 
 // Explain reports on subjects. Without any, it says that nothing of that name is known here.
@@ -94,8 +94,8 @@ type explained struct {
 	younger []string // others that claim the frontend that was asked for
 }
 
-// contested leaves out the service ports that claim the frontend that was asked for and do not hold it, and returns
-// them by the name of the holder, if that is among the subjects.
+// contested leaves out the service ports that claim the frontend that was asked for and do not own it, and returns them
+// by the name of the holder, if that is among the subjects.
 func contested(query Query, subjects []Subject) (rest []Subject, younger map[service.PortName][]string) {
 	younger = map[service.PortName][]string{}
 	for _, s := range subjects {

@@ -23,7 +23,7 @@ type Node struct {
 
 	Scheduler string // of IPVS, for service ports that choose none
 
-	Busy error // why the reconcile loop could not be asked; nil: it was
+	Busy error // why the reconcile loop's state could not be read; nil: it was read
 
 	NodePorts []netip.Addr // addresses of this host that NodePorts are on, without loopback
 

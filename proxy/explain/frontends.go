@@ -60,7 +60,7 @@ func (e *explained) problems() {
 	}
 }
 
-// frontends are the addresses that clients dial, who holds them, and where they lead.
+// frontends reports the addresses that clients dial, which Service owns them, and where they lead.
 func (e *explained) frontends() {
 	e.section("Frontends")
 	all := e.exposures()

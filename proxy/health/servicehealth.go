@@ -16,7 +16,7 @@ import (
 	"github.com/portald/portald/proxy/httpserver"
 )
 
-// MaxCheckConnections is how many connections, each a descriptor, all health-check ports of Services hold together.
+// MaxCheckConnections is how many connections, each a descriptor, all health-check ports of Services may have together.
 const MaxCheckConnections = 128
 
 // ServiceOptions say how the health-check ports of Services are served.

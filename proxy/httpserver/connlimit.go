@@ -8,7 +8,7 @@ import (
 	"sync"
 )
 
-// MaxConnections is how many connections, each a descriptor, a server holds unless its options say otherwise.
+// MaxConnections is how many connections, each a descriptor, a server may have unless its options say otherwise.
 const MaxConnections = 64
 
 // ConnLimit bounds the open connections of one or more servers. A new connection is always accepted, since it may be

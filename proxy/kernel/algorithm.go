@@ -2,8 +2,8 @@ package kernel
 
 import "github.com/portald/portald/portal/service"
 
-// algorithm is how endpoints of a service port are chosen: as it asks, else as the daemon does, else in the Writer's
-// own way.
+// algorithm returns how endpoints of a service port are chosen: by its own setting, else as the daemon does, else in
+// the Writer's own way.
 func (o *Options) algorithm(p *service.Port) service.Algorithm {
 	if own := p.Policy.Algorithm; own != service.AlgorithmDefault && o.Offers(own) {
 		return own

@@ -18,7 +18,7 @@ type Options struct {
 	// Algorithm is the daemon's, which may change; nil = AlgorithmDefault. Its round robin, the default of all modes, is
 	// the Writer's own way in this one.
 	Algorithm func() service.Algorithm
-	// Offers tells which algorithms the Writer has; nil = all. A service port that asks for another one has the daemon's.
+	// Offers tells which algorithms the Writer has; nil = all. A service port with another one has the daemon's.
 	Offers func(service.Algorithm) bool
 	// NodeAddresses are this node's, as of now: see Readmit. nil = they are not known.
 	NodeAddresses func() []netip.Addr
@@ -86,7 +86,7 @@ func (c *Carrier) Retire(_ []service.PortName, left []service.Change) error {
 	return nil
 }
 
-// Readmit returns the service ports that would get other portals by now: their source ranges hold this node and did
+// Readmit returns the service ports that would get other portals by now: their source ranges contain this node and did
 // not, or do no longer, since its addresses have changed. Costs O(service ports with source ranges).
 func (c *Carrier) Readmit() (out []service.PortName) {
 	node := c.opts.NodeAddresses()

@@ -12,7 +12,7 @@ const (
 	stageStable = ""
 )
 
-// Features are those that kube-proxy asks its feature gates for, and that depend on the configuration here.
+// Features are kube-proxy's feature gates that depend on the configuration here.
 type Features struct {
 	ExternalIPs  bool // spec.externalIPs may claim addresses
 	ServiceCIDRs bool // which addresses are dropped is decided by the cluster's ServiceCIDRs

@@ -22,14 +22,14 @@ func (m *Metrics) TookOver(live, stay int) {
 	m.inherited.WithLabelValues(fateStays, "predecessor").Add(float64(stay))
 }
 
-// Recovered counts the connections that a keeper held of a portald that died.
+// Recovered counts the connections that a keeper kept of a portald that died.
 func (m *Metrics) Recovered(live, ended, reset int) {
 	for fate, n := range map[string]int{fateLive: live, fateEnded: ended, fateReset: reset} {
 		m.inherited.WithLabelValues(fate, "keeper").Add(float64(n))
 	}
 }
 
-// WatchKeeper exports whether a keeper holds what is open, and how many connections were too large for it, which it
+// WatchKeeper exports whether a keeper has all that is open, and how many connections were too large for it, which it
 // reads at each scrape. It may be called once.
 func (m *Metrics) WatchKeeper(connected func() bool, large func() uint64) {
 	m.registry.MustRegister(counterFunc("portald_unkept_connections_total",

@@ -139,7 +139,7 @@ func (c invalidCollector) Collect(to chan<- prometheus.Metric) {
 	}
 }
 
-// Rules sets how many rules of ours one table of iptables holds.
+// Rules sets how many rules of ours are in one table of iptables.
 func (m *Metrics) Rules(family, table string, n int) {
 	m.sync.rules.WithLabelValues(family, table).Set(float64(n))
 }

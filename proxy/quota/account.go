@@ -50,7 +50,7 @@ const (
 	resources
 )
 
-// Account counts who holds how much of a Budget, and decides who may have more. Safe for concurrent use.
+// Account counts who has taken how much of a Budget, and decides who may take more. Safe for concurrent use.
 type Account struct {
 	Buffers Buffers
 

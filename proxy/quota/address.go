@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// address is a client address, with what it holds of all Services.
+// address is a client address, with what it has taken of all Services.
 type address struct {
 	share
 	addr    netip.Addr

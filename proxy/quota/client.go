@@ -6,7 +6,7 @@ import (
 	"github.com/portald/portald/proxy/waitqueue"
 )
 
-// Client is a client address of one Service, with what it holds.
+// Client is a client address of one Service, with what it has taken.
 type Client struct {
 	share
 	Waiting waitqueue.Client // its places in the Service's queue
@@ -84,7 +84,7 @@ func (c *Client) GiveSession() {
 	c.Give(Sessions, 1)
 }
 
-// Take takes n unless somebody would hold more than its share.
+// Take takes n unless somebody would have more than its share.
 func (c *Client) Take(r Resource, n int64) bool {
 	a := c.service.account
 	used := c.TakeAnyway(r, n)

@@ -7,7 +7,7 @@
 //	c := s.Client(addr)           // for a connection, until c.Leave
 //	err := c.TakeConnection()     // until c.GiveConnection
 //
-// A namespace may hold at most namespaceShare times what is free, a Service serviceShare times what its namespace may
+// A namespace may take at most namespaceShare times what is free, a Service serviceShare times what its namespace may
 // still take, and so on down to the client: see share. Whoever takes all it can get leaves some for those with little,
 // and the limits need no count of them (Choudhury and Hahne, Dynamic Queue Length Thresholds, 1998). Open connections
 // are never ended for others. UDP sessions are evicted from whoever has the most of them.

@@ -2,7 +2,7 @@ package quota
 
 import "sync/atomic"
 
-// MaxPipePages is the size of a pipe while few are held, in pages of memory. When many are held new ones are smaller.
+// MaxPipePages is the size of a pipe while few are in use, in pages of memory. When many are, new ones are smaller.
 const MaxPipePages = 256
 
 const minPipePages = 16
@@ -76,7 +76,7 @@ func (b *Buffers) Take() { b.n.Add(1) }
 // Give ends what Take began.
 func (b *Buffers) Give() { b.n.Add(-1) }
 
-// Len is how many hold bytes.
+// Len returns how many are in use.
 func (b *Buffers) Len() int64 { return b.n.Load() }
 
 // Most is how many may.

@@ -10,7 +10,7 @@ import (
 	"github.com/portald/portald/proxy/waitqueue"
 )
 
-// Service is a Service of the API, with what it holds.
+// Service is a Service of the API, with what it has taken.
 type Service struct {
 	share
 	Waiting waitqueue.Queue // clients of it that wait for an endpoint

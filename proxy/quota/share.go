@@ -34,7 +34,7 @@ const (
 	addressShare   = 8  // an IPv6 address of its /64
 )
 
-// ClientShare is how many times what is free of a Service, or of one UDP socket, a client address may hold: of
+// ClientShare is how many times what is free of a Service, or of one UDP socket, a client address may take: of
 // everything, eight ninths.
 const ClientShare = 8
 
@@ -45,7 +45,7 @@ func (s *share) charge(r Resource, n int64) {
 	}
 }
 
-// left is how much more may be taken while so much is free of everything; negative: too much is held already.
+// left is how much more may be taken while so much is free of everything; negative: too much is taken already.
 func (s *share) left(r Resource, free float64) float64 {
 	if s.of != nil {
 		free = s.of.left(r, free)

@@ -30,7 +30,7 @@ type Live struct {
 
 	BytesFromClient, BytesToEndpoint, BytesFromEndpoint, BytesToClient int64 // as in the record
 
-	ClientTCP, EndpointTCP TCPInfo // where it was asked for
+	ClientTCP, EndpointTCP TCPInfo // where it was requested
 }
 
 // ConnState is how far a connection or session has come.
@@ -38,7 +38,7 @@ type ConnState string
 
 // The states.
 const (
-	StateDialing    ConnState = "dialing"     // an endpoint is asked
+	StateDialing    ConnState = "dialing"     // an endpoint is dialled
 	StateWaiting    ConnState = "waiting"     // no endpoint is ready, or all have failed and are dialled again
 	StateOpen       ConnState = "open"        // bytes are carried both ways
 	StateHalfClosed ConnState = "half_closed" // one side has closed, and bytes of the other are carried

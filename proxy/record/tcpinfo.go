@@ -4,7 +4,7 @@ import "time"
 
 // TCPInfo has the kernel's facts of a TCP socket (TCP_INFO). Facts that a system does not have are 0.
 type TCPInfo struct {
-	Known           bool          // the rest was asked for, and answered
+	Known           bool          // the rest was read
 	RTT             time.Duration // smoothed round-trip time
 	RTTVar          time.Duration // its mean deviation
 	ReceiverLimited time.Duration // time that sending waited for the peer's receive window

@@ -24,7 +24,7 @@ type Inherited struct {
 	mu      sync.Mutex
 	order   []*inheritedSocket                    // guarded by mu, as what follows: sockets of fronts; nil for others
 	files   map[service.Frontend]*inheritedSocket // the same, by where they listen
-	servers map[string]*os.File                   // by the address that was asked for
+	servers map[string]*os.File                   // by the configured address
 	turns   map[frontName]*userspace.Inherited
 }
 

@@ -13,7 +13,7 @@ type ServerSockets struct {
 	from *State
 
 	mu   sync.Mutex
-	open map[string]*serverSocket // guarded by mu, by the address that was asked for
+	open map[string]*serverSocket // guarded by mu, by the configured address
 	shut bool                     // guarded by mu: another daemon listens
 }
 
@@ -88,7 +88,7 @@ func (s *serverSocket) Close() error {
 	return s.TCPListener.Close()
 }
 
-// all are the addresses that were asked for, with their listeners.
+// all returns the configured addresses, with their listeners.
 func (s *ServerSockets) all() map[string]*net.TCPListener {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -8,7 +8,7 @@ import (
 	"github.com/portald/portald/proxy/splice"
 )
 
-// picker is a splice.Picker that asks a balancer.
+// picker is a splice.Picker by a balancer.
 type picker struct{ *balance.Balancer }
 
 func (p picker) Pick(client netip.Addr, tried []netip.AddrPort, policy *service.Policy) (splice.Lease, bool) {

@@ -119,7 +119,7 @@ func answerPage(
 	}
 }
 
-// acceptable is the first of the media types of a header that can be answered; with a version, an object is asked for.
+// acceptable is the first of the media types of a header that can be answered; with a version, an object is wanted.
 func acceptable(header, kind string) (contentType, version string, ok bool) {
 	if strings.TrimSpace(header) == "" {
 		return "text/plain", "", true

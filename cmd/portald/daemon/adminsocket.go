@@ -58,7 +58,7 @@ func newAdminSocket(
 	return s
 }
 
-// awaitReplaced waits a little until a successor listens at the socket, so that who asks finds one of the two.
+// awaitReplaced waits a little until a successor listens at the socket, so that clients find one of the two.
 func (s *adminSocket) awaitReplaced(ctx context.Context) {
 	s.mu.Lock()
 	at := s.at

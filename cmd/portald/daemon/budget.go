@@ -18,7 +18,7 @@ import (
 const reserved = 256
 
 // serverConnections is how many connections the health server, the metrics server, the admin socket and the
-// health-check ports of Services hold at most.
+// health-check ports of Services may have.
 const serverConnections = 3*httpserver.MaxConnections + health.MaxCheckConnections
 
 // budgetOf divides what the process may open: the data path has all descriptors but the reserved ones and those for the

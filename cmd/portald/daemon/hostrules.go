@@ -32,7 +32,7 @@ type hostRules struct {
 	writer    portal.Writer
 	diversion *hostinfo.Diversion
 	state     *succession.State
-	fellBack  error // why the writer is not the one asked for
+	fellBack  error // why the writer is not the configured one
 
 	direct *userspace.Direct // nil: the writer redirects
 
@@ -73,7 +73,7 @@ func newHostRules(
 	return r, nil
 }
 
-// open opens the writer that the configuration asks for, or the fallback for a kernel without IPVS.
+// open opens the configured writer, or the fallback for a kernel without IPVS.
 func (r *hostRules) open(deps writers.Deps) (err error) {
 	r.cfg = writers.ChooseVariant(context.Background(), r.cfg, r.log)
 	r.writer, err = writers.New(r.cfg, deps)

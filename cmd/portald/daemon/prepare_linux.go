@@ -28,7 +28,7 @@ func prepareWriter(cfg *config.Config, log logrus.FieldLogger) error {
 	return err
 }
 
-// prepareRecords has the kernel account flows where records of them are asked for, for good: the daemon may lack the
+// prepareRecords has the kernel account flows where records of them are configured, for good: the daemon may lack the
 // right to turn it on or off.
 func prepareRecords(cfg *config.Config, log logrus.FieldLogger) error {
 	if cfg.Settings.Policy.KernelRecords == service.RecordsOff {

@@ -97,7 +97,7 @@ func (r *reconciler) serving(p *service.Port) {
 	}
 }
 
-// followAddresses has portals written again whose source ranges hold this node by now, or no longer, since its
+// followAddresses has portals written again whose source ranges contain this node by now, or no longer, since its
 // addresses have changed. Other service ports are not touched, unless rules list the addresses of NodePorts.
 func (r *reconciler) followAddresses(ctx context.Context, changed <-chan struct{}, store *service.Store) error {
 	for {

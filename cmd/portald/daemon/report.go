@@ -123,7 +123,7 @@ func (r *reporter) bounded(name service.PortName, endpoints int) {
 	r.events.ServiceWarning(name.Service(), "AffinityBounded", "LeaveOut", text)
 }
 
-// refused reports a service port that cannot be served as asked, or that is served again.
+// refused reports a service port that cannot be served as its Service says, or that is served again.
 func (r *reporter) refused(n dataplane.Refusal) {
 	r.problems.Refused(n)
 	log := r.log.WithField("service", n.Name.Label())

@@ -1,7 +1,7 @@
 package daemon
 
-// resyncs asks the reconcile loop to apply everything again, and knows whether it has done so once. Safe for concurrent
-// use.
+// resyncs requests from the reconcile loop to apply everything again, and knows whether it has done so once. Safe for
+// concurrent use.
 type resyncs struct {
 	requests chan struct{}
 	ready    chan struct{} // closed after the first resync

@@ -51,7 +51,7 @@ func newTelemetry(cfg *config.Config, log *logrus.Logger, version string) (*tele
 	return t, nil
 }
 
-// openLog opens the connection log, nil if none is asked for.
+// openLog opens the connection log, nil if none is configured.
 func openLog(
 	cfg *config.Config, m *metrics.Metrics, log *logrus.Logger,
 ) (connlog.Sink, func(context.Context) error, error) {
@@ -67,7 +67,7 @@ func openLog(
 	return file, file.Run, nil
 }
 
-// openExport opens the export of records by OTLP, nil if none is asked for.
+// openExport opens the export of records by OTLP, nil if none is configured.
 func openExport(
 	cfg *config.Config, m *metrics.Metrics, log *logrus.Logger, version string,
 ) (connlog.Sink, func(context.Context) error, error) {

@@ -14,7 +14,7 @@ import (
 	"github.com/portald/portald/proxy/record"
 )
 
-// completionTime is how long a completion asks the daemon: a shell that waits longer is in the way.
+// completionTime bounds a completion's request to the daemon: a shell that waits longer is a nuisance.
 const completionTime = 500 * time.Millisecond
 
 // candidates are the words that may complete what was typed. Errors are silence: there is nobody to tell.

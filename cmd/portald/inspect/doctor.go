@@ -85,7 +85,7 @@ func unicodeLocale(getenv func(string) string) bool {
 	return false
 }
 
-// doctorSource asks a running portald what it is and what it serves.
+// doctorSource reads from a running portald what it is and what it serves.
 func doctorSource(client *adminsocket.Client) doctor.Source {
 	return doctor.Source{
 		Daemon: func(ctx context.Context) (doctor.Daemon, error) {

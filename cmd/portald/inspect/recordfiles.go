@@ -14,7 +14,7 @@ import (
 	"github.com/portald/portald/proxy/connlog"
 )
 
-// readFiles prints what is asked for of connection logs. They are read in the order in which they are named.
+// readFiles prints the selected lines of connection logs. They are read in the order in which they are named.
 func (t *tail) readFiles(ctx context.Context, in io.Reader, p *recordPrinter) error {
 	print, kept := t.limited(p.print), latest{most: t.last}
 	keep := kept.add
@@ -120,7 +120,7 @@ func decompressed(in io.Reader) (io.Reader, error) {
 // latest keeps the last records of many.
 type latest struct {
 	most int
-	kept []*connlog.Line // up to twice as many as asked for
+	kept []*connlog.Line // up to twice as many as wanted
 }
 
 func (k *latest) add(l *connlog.Line) error {

@@ -109,10 +109,10 @@ func (t *tail) empty() string {
 // everything is a number of records that no daemon keeps.
 const everything = math.MaxInt32
 
-// errEnough ends a stream of records: there are as many as were asked for.
+// errEnough ends a stream of records: there are as many as wanted.
 var errEnough = errors.New("enough")
 
-// limited returns print for the first records that were asked for.
+// limited returns print for as many records as wanted.
 func (t *tail) limited(print func(*connlog.Line) error) func(*connlog.Line) error {
 	left := t.first
 	return func(l *connlog.Line) error {

@@ -44,7 +44,7 @@ func NamesOf(cfg *config.Config) Names {
 	return n
 }
 
-// Device is the interface that has addresses of Services, where the configuration asks for IPVS.
+// Device is the interface that has addresses of Services, with the writer ipvs.
 func (n Names) Device() string { return ipvs.Device(n.Chains) }
 
 // everyNames are the names that a portald of the same proxy name may have owned, in whatever mode.

@@ -33,7 +33,7 @@ func Render(
 	}
 }
 
-// isSpread tells whether IPVS itself holds a portal, and not the iptables rules beside it.
+// isSpread tells whether IPVS itself serves a portal, and not the iptables rules beside it.
 func isSpread(p portal.Portal) bool {
 	_, ok := p.Target.(portal.Spread)
 	return ok

@@ -49,7 +49,7 @@ type Deps struct {
 	Carried      func() map[netip.Addr]struct{}
 }
 
-// New returns the writer that a configuration asks for.
+// New returns the writer of a configuration.
 func New(cfg *config.Config, d Deps) (portal.Writer, error) {
 	switch names := NamesOf(cfg); cfg.Writer {
 	case NFTables:

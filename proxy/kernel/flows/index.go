@@ -58,7 +58,7 @@ func newIndex(mode service.Mode, policy service.Policy, own func(netip.Addr) boo
 		ports: map[service.PortName]*known{}, claims: map[service.Frontend][]*known{}}
 }
 
-// find returns who holds a frontend, nil if nobody does. The caller holds mu.
+// find returns the service port that owns a frontend, nil if there is none. The caller holds mu.
 func (x *index) find(to netip.AddrPort, protocol inet.Protocol) (*known, service.Kind) {
 	at := service.Frontend{Addr: to, Protocol: protocol}
 	claims := x.claims[at]

@@ -39,8 +39,8 @@ type oneAttempt struct {
 	attempt [1]record.Attempt
 }
 
-// carried returns the service port, the frontend's kind and the endpoint of a flow; nil: nobody holds what the client
-// dialled, or the flow leads to a listener of the daemon, which knows it better.
+// carried returns the service port, the frontend's kind and the endpoint of a flow; nil: no service port owns what the
+// client dialled, or the flow leads to a listener of the daemon, which knows it better.
 func (r *Recorder) carried(f *Flow) (*known, service.Kind, service.Endpoint) {
 	r.index.mu.RLock()
 	defer r.index.mu.RUnlock()

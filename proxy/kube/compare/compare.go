@@ -144,7 +144,7 @@ func (c *comparison) contested() {
 	}
 }
 
-// older tells whether a holds a frontend that b claims too, as portal.Table decides it.
+// older tells whether a owns a frontend that b claims too, as portal.Table decides it.
 func older(a, b *service.Port) bool {
 	return cmp.Or(a.Created.Compare(b.Created), a.Name.Compare(b.Name)) < 0
 }

@@ -74,7 +74,7 @@ func (r *Recorder) ServiceWarning(svc service.Name, reason, action, note string)
 	}
 }
 
-// Contested records that another Service holds an address of a Service, on all nodes.
+// Contested records that another Service owns an address of a Service, on all nodes.
 func (r *Recorder) Contested(svc service.Name, note string) {
 	if r != nil {
 		r.add(r.common, event{r.cache.Reference(svc), corev1.EventTypeWarning, "AddressTaken", "LeaveOut", note, note})

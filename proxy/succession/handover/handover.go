@@ -97,7 +97,7 @@ type Welcome struct {
 // Refusal ends it: the predecessor goes on.
 type Refusal struct{ Why string }
 
-// Begin asks for the sockets.
+// Begin requests the sockets.
 type Begin struct {
 	Files int // how many descriptors the successor has room for
 }
@@ -117,7 +117,7 @@ type Socket struct {
 	Kind    Kind
 	Name    service.PortName // of a Front
 	Address netip.AddrPort   // of a Front
-	Server  string           // of a Server: the address as it was asked for
+	Server  string           // of a Server: the address as it was configured
 }
 
 // Sockets are some of all.

@@ -16,7 +16,7 @@ type Keeping struct {
 	settles      bool                      // the keeper understands Settled and Ping
 	room         atomic.Int64              // descriptors that the keeper may still get
 	pingSent     atomic.Pointer[time.Time] // when the Ping was sent that it has not answered; nil: it has answered
-	memory       bool                      // that it holds, as what follows
+	memory       bool                      // that it keeps, as what follows
 	sockets      map[Socket]bool           // by name
 	pipes, slots map[uint32]bool
 	claimed      []unsettled // that is not settled
@@ -50,8 +50,8 @@ func FindKeeper(ctx context.Context, path string, own Identity, carries []string
 }
 
 // Claim returns what a daemon has left that died, and the Instance of that, nil if there is nothing more; the newest
-// comes first. It stays held until it is settled. After an error nothing is claimed, and the connection to the keeper
-// is of no use.
+// comes first. The keeper keeps it until it is settled. After an error nothing is claimed, and the connection to the
+// keeper is of no use.
 //
 // Dead is the Instance of one that is known to have died, or empty: the keeper may learn of that later, as a process
 // that ends closes its descriptors one by one.
@@ -71,7 +71,7 @@ func (k *Keeping) Claim(dead string) (r *Remains, of string, err error) {
 	return r, of, nil
 }
 
-// exitTime is how long a keeper is asked whether a daemon has died that has.
+// exitTime bounds the attempts to claim what a dead daemon has left: the keeper may learn of its death late.
 const exitTime = 10 * time.Second
 
 // answer reads that to a claim.
@@ -131,7 +131,7 @@ func (r *Remains) Close() {
 	}
 }
 
-// claims notes what the keeper holds of what was claimed.
+// claims notes what the keeper still keeps of a claim.
 func (k *Keeping) claims(r *Remains) {
 	h := unsettled{memory: r.Memory >= 0, sockets: r.Sockets, pipes: map[uint32]bool{}, slots: map[uint32]bool{}}
 	for id := range r.Pipes {
@@ -143,8 +143,8 @@ func (k *Keeping) claims(r *Remains) {
 	k.claimed = append(k.claimed, h)
 }
 
-// Settled tells the keeper what of one claim, in the order of claims, it need not hold any more: this daemon carries
-// it, and has given it to the keeper itself if it is to be held.
+// Settled tells the keeper what of one claim, in the order of claims, it need not keep any more: this daemon carries
+// it, and has given it to the keeper itself if it is to be kept.
 func (k *Keeping) Settled(store int, slots, pipes []uint32) error {
 	if !k.settles {
 		return nil
@@ -162,7 +162,7 @@ func (k *Keeping) Settled(store int, slots, pipes []uint32) error {
 	return nil
 }
 
-// AllSettled tells the keeper to hold nothing more of what was claimed, but for the sockets, which are this daemon's.
+// AllSettled tells the keeper to keep nothing more of what was claimed, but for the sockets, which are this daemon's.
 func (k *Keeping) AllSettled() error {
 	if !k.settles || len(k.claimed) == 0 {
 		return nil
@@ -192,7 +192,7 @@ func (k *Keeping) more(message []byte) error {
 	return err
 }
 
-// Ping asks whether the keeper still answers. ErrSilent: it has not, for longer than it may take.
+// Ping checks whether the keeper still answers. ErrSilent: it has not, for longer than it may take.
 func (k *Keeping) Ping() error {
 	if !k.settles {
 		return nil
@@ -260,7 +260,7 @@ func (k *Keeping) keep(kept Kept, files []int) (large int, err error) {
 	return large, err
 }
 
-// Drop tells what the keeper need not hold any more.
+// Drop tells what the keeper need not keep any more.
 func (k *Keeping) Drop(d Dropped) error {
 	k.room.Add(forget(k.sockets, d.Sockets) + 2*forget(k.pipes, d.Pipes) + 2*forget(k.slots, d.Slots))
 	for len(d.Slots)+len(d.Pipes) > 0 {
@@ -287,7 +287,7 @@ func (k *Keeping) names(ids []uint32) (first, rest []uint32) {
 	return ids[:n], ids[n:]
 }
 
-// forget deletes names, and returns how many of them were held.
+// forget deletes names, and returns how many of them were kept.
 func forget[name comparable](kept map[name]bool, names []name) (n int64) {
 	for _, name := range names {
 		if kept[name] {
@@ -314,7 +314,7 @@ func (k *Keeping) Wait() error {
 	}
 }
 
-// Bye tells that this daemon ends in order: nothing is to be held.
+// Bye tells that this daemon ends in order: nothing is to be kept.
 func (k *Keeping) Bye() error { return errors.Join(k.c.send(bye, nil), k.c.unix.Close()) }
 
 // Close ends the connection as if this daemon had died.

@@ -32,7 +32,7 @@ type Keeper struct {
 type client struct {
 	*store
 	c       *channel
-	granted int      // descriptors that it may have held, by what it was told, with those that it has claimed
+	granted int      // descriptors that it may have kept, by what it was told, with those that it has claimed
 	settles bool     // it says when it carries what it has claimed
 	claimed []*store // that it has not settled, in the order of its claims
 	carries []string // instances of daemons whose connections it carries
@@ -43,7 +43,7 @@ func (g *client) outdates(s *store) bool {
 	return s.instance != "" && slices.Contains(g.carries, s.instance)
 }
 
-// size is how many descriptors are held for a daemon.
+// size returns how many descriptors are kept for a daemon.
 func (g *client) size() int {
 	n := g.store.size()
 	for _, s := range g.claimed {
@@ -182,8 +182,8 @@ func (k *Keeper) carries(g *client, instances ...string) {
 	k.drop(outdated...)
 }
 
-// grant tells the newest daemon of what it may have held by now beyond what it knows: what others had, or left, is
-// closed.
+// grant tells the newest daemon how many more descriptors it may have kept by now than it knows: what others had, or
+// left, is closed.
 func (k *Keeper) grant() {
 	k.mu.Lock()
 	var more int
@@ -336,8 +336,8 @@ func (k *Keeper) close(files []int) {
 	k.descriptors -= len(files)
 }
 
-// leaveBehind holds what daemons have left, until the time is over that it is held for. It returns what is outdated.
-// It is called with mu held.
+// leaveBehind keeps what daemons have left, until its time is over. It returns what is outdated. It is called with mu
+// held.
 func (k *Keeper) leaveBehind(all []*store) (outdated []*store) {
 	for _, s := range all {
 		if slices.ContainsFunc(k.served, func(g *client) bool { return g.outdates(s) }) {
@@ -436,8 +436,8 @@ func (k *Keeper) drop(all ...*store) {
 	}
 }
 
-// pass passes the newest of what was left to a daemon. It stays held until the daemon has settled it: if that dies
-// before, the next one may claim it. Nothing is passed while one that is known to be dead still has a connection.
+// pass passes the newest of what was left to a daemon. It is kept until the daemon has settled it: if that dies before,
+// the next one may claim it. Nothing is passed while one that is known to be dead still has a connection.
 func (k *Keeper) pass(g *client, dead string) error {
 	if len(g.claimed) == 0 || k.serves(dead) {
 		k.awaitDeaths(g)
@@ -463,7 +463,7 @@ func (k *Keeper) pass(g *client, dead string) error {
 	return err
 }
 
-// pop drops what was passed to a daemon that says no more of it, and does not count it as held for that.
+// pop drops what was passed to a daemon that says no more of it, and does not count it as kept for that.
 func (k *Keeper) pop(g *client) {
 	k.mu.Lock()
 	all := g.claimed

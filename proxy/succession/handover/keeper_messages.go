@@ -8,7 +8,7 @@ import (
 	"github.com/portald/portald/proxy/splice"
 )
 
-// A keeper holds descriptors for a daemon, and nothing else: when the daemon dies without a successor, the next one
+// A keeper keeps descriptors for a daemon, and nothing else: when the daemon dies without a successor, the next one
 // claims them. These are the messages between the two.
 //
 //	daemon                        keeper
@@ -32,7 +32,7 @@ type Room struct {
 	Settles bool // the keeper understands Settled and Ping
 }
 
-// Claim asks a keeper for what a daemon has left that died.
+// Claim requests from a keeper what a daemon has left that died.
 type Claim struct {
 	Of string // the Instance of one that is known to have died; empty: none is
 }

@@ -25,7 +25,7 @@ func newStore() *store {
 	}
 }
 
-// take moves the sockets of another store here, but for those that are held here already.
+// take moves the sockets of another store here, except for those that are here already.
 func (s *store) take(from *store) {
 	for at, fd := range from.sockets {
 		if _, has := s.sockets[at]; !has {
@@ -35,7 +35,7 @@ func (s *store) take(from *store) {
 	}
 }
 
-// clear forgets all, and returns the descriptors that were held.
+// clear forgets all, and returns the descriptors that were kept.
 func (s *store) clear() (old []int) {
 	old = s.files()
 	s.memory = -1
@@ -45,7 +45,7 @@ func (s *store) clear() (old []int) {
 	return old
 }
 
-// add adds what a daemon gives, and returns the descriptors that were held in its place.
+// add adds what a daemon gives, and returns the descriptors that were kept in its place.
 func (s *store) add(k *Kept, files []int) (old []int) {
 	if k.Memory {
 		if s.memory >= 0 {
@@ -99,7 +99,7 @@ func (s *store) remove(d *Dropped) (old []int) {
 	return old
 }
 
-// kept is all that is held, with its descriptors.
+// kept returns everything that is kept, with its descriptors.
 func (s *store) kept() (k Kept, files []int) {
 	if s.memory >= 0 {
 		k.Memory, files = true, append(files, s.memory)
@@ -116,7 +116,7 @@ func (s *store) kept() (k Kept, files []int) {
 	return k, files
 }
 
-// files are all descriptors that are held.
+// files returns all descriptors that are kept.
 func (s *store) files() []int {
 	_, files := s.kept()
 	return files

@@ -169,7 +169,7 @@ func (x *Explainer) subjects(
 	return subjects
 }
 
-// standings asks the reconcile loop.
+// standings reads the state of service ports in the reconcile loop.
 func (x *Explainer) standings(ctx context.Context, subjects []explain.Subject) error {
 	ctx, cancel := context.WithTimeout(ctx, loopTime)
 	defer cancel()

@@ -21,8 +21,8 @@ import (
 	"github.com/portald/portald/proxy/userspace"
 )
 
-// Inventory shows service ports and endpoints as this node serves them. It asks those that know when it is asked: none
-// of them waits for the host, so that it answers also while rules cannot be written.
+// Inventory shows service ports and endpoints as this node serves them. It reads the state of the parts at each call:
+// none of them waits for the host, so that it answers also while rules cannot be written.
 type Inventory struct {
 	Store     *service.Store
 	Mode      service.Mode // of service ports that set none

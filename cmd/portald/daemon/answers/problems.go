@@ -11,7 +11,7 @@ import (
 )
 
 // Problems remembers why service ports, or frontends of them, are not served as they ask to be. The reconcile loop
-// tells, and any goroutine asks.
+// tells, and any goroutine reads.
 type Problems struct {
 	mu        sync.Mutex // guards what follows
 	ports     map[service.PortName]string

@@ -89,7 +89,7 @@ func (d *LocalDetector) Rules() portal.LocalDetector {
 	return portal.LocalDetector{Sources: *d.pods.Load()}
 }
 
-// InsideByAddress is IsLocalKnown for a client that is only asked about, of which no interface is known.
+// InsideByAddress is IsLocalKnown for a client of a query, whose interface is unknown.
 func (d *LocalDetector) InsideByAddress(client netip.Addr) (inside, known bool) {
 	if d.byInterface() && !d.host.Addresses.Contains(client) {
 		return false, false

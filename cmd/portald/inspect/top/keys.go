@@ -64,7 +64,7 @@ func (s *screen) escape() {
 	s.back()
 }
 
-// askFilter has the user type a filter, which holds at once.
+// askFilter has the user type a filter, which takes effect at once.
 func (s *screen) askFilter() {
 	f, ok := s.page().(filtered)
 	if !ok {

@@ -20,7 +20,8 @@ type page interface {
 	tview.Primitive
 	// name is the page's title in the line of pages.
 	name() string
-	// load asks the daemon. It is called on a goroutine of its own, once at a time; show puts the answer on the screen.
+	// load sends the page's request to the daemon. It is called on a goroutine of its own, once at a time; show puts
+	// the answer on the screen.
 	load(ctx context.Context) (show func(), err error)
 	// key takes a key that the screen has no use for; nil if it did something.
 	key(event *tcell.EventKey) *tcell.EventKey
