@@ -21,10 +21,10 @@ import (
 
 // fake is a daemon with these connections.
 type fake struct {
-	open  []Connection
-	level string
-	rtt   map[uint64]float64 // by id, in ms
-	asked int                // for how many connections TCP_INFO was asked
+	open     []Connection
+	level    string
+	rtt      map[uint64]float64 // by id, in ms
+	tcpInfos int                // for how many connections TCP_INFO was asked
 }
 
 func (f *fake) daemon() Daemon {
@@ -35,7 +35,7 @@ func (f *fake) daemon() Daemon {
 			for i := range to {
 				to[i].EndpointTCP = &TCP{RTTms: f.rtt[to[i].ID]}
 			}
-			f.asked += len(to)
+			f.tcpInfos += len(to)
 		},
 		Cut: func(id uint64) bool {
 			return slices.ContainsFunc(f.open, func(c Connection) bool { return c.ID == id })
@@ -139,8 +139,8 @@ func TestClientSeesConnections(t *testing.T) {
 	for _, open := range [][]Connection{{}, {connection(1)}, {connection(1), connection(2), connection(3)}} {
 		f.open = open
 		got, err := c.Connections(t.Context(), ConnectionQuery{})
-		if err != nil || f.asked != 0 {
-			t.Fatal(err, f.asked)
+		if err != nil || f.tcpInfos != 0 {
+			t.Fatal(err, f.tcpInfos)
 		}
 		if d := cmp.Diff(open, got, cmp.Comparer(func(a, b netip.AddrPort) bool { return a == b })); d != "" {
 			t.Errorf("(-want +got)\n%s", d)

@@ -121,18 +121,18 @@ func (c *Client) EachBatch(ctx context.Context, q ConnectionQuery, size int, do 
 // EachRow gets a path whose answer is a list, an element a line, and calls do for the JSON of each, which is
 // overwritten by the next, until do fails.
 func (c *Client) EachRow(ctx context.Context, path string, query url.Values, do func(row []byte) error) error {
-	answer, err := c.open(ctx, http.MethodGet, path+"?"+query.Encode(), nil)
+	response, err := c.open(ctx, http.MethodGet, path+"?"+query.Encode(), nil)
 	if err != nil {
 		return err
 	}
-	defer answer.Close()
-	lines := bufio.NewScanner(answer)
+	defer response.Close()
+	lines := bufio.NewScanner(response)
 	lines.Buffer(make([]byte, chunk), maxRow)
 	for lines.Scan() {
 		switch row := bytes.TrimSuffix(lines.Bytes(), []byte(",")); string(row) {
 		case "[":
 		case "]", "[]":
-			_, err := io.Copy(io.Discard, answer) // so that the connection can be used again
+			_, err := io.Copy(io.Discard, response) // so that the connection can be used again
 			return err
 		default:
 			if err := do(row); err != nil {
@@ -154,12 +154,12 @@ const maxRow = 1 << 20
 func (c *Client) Records(
 	ctx context.Context, q RecordQuery, do func(*connlog.Line) error, gap func(Gap) error,
 ) error {
-	answer, err := c.open(ctx, http.MethodGet, "/v1/records?"+q.Values().Encode(), nil)
+	response, err := c.open(ctx, http.MethodGet, "/v1/records?"+q.Values().Encode(), nil)
 	if err != nil {
 		return err
 	}
-	defer answer.Close()
-	for lines := bufio.NewReaderSize(answer, chunk); ; {
+	defer response.Close()
+	for lines := bufio.NewReaderSize(response, chunk); ; {
 		line, err := lines.ReadBytes('\n')
 		switch {
 		case ctx.Err() != nil:
@@ -202,18 +202,18 @@ func (c *Client) Endpoints(ctx context.Context, q EndpointQuery) (all []Endpoint
 
 // Drain keeps new connections of this node away from an endpoint until Undrain, or until the daemon ends; open ones go
 // on. ErrNotFound: no Service has it. The answer says in which service ports that is done, and in which it is refused.
-func (c *Client) Drain(ctx context.Context, d Drain) (answer DrainAnswer, err error) {
-	return answer, c.Post(ctx, "/v1/drain", d, &answer)
+func (c *Client) Drain(ctx context.Context, d Drain) (result DrainResult, err error) {
+	return result, c.Post(ctx, "/v1/drain", d, &result)
 }
 
 // Undrain ends that.
-func (c *Client) Undrain(ctx context.Context, d Drain) (answer DrainAnswer, err error) {
-	return answer, c.Post(ctx, "/v1/undrain", d, &answer)
+func (c *Client) Undrain(ctx context.Context, d Drain) (result DrainResult, err error) {
+	return result, c.Post(ctx, "/v1/undrain", d, &result)
 }
 
 // Cut ends connections and sessions by force. The answer says which of the ids were not found.
-func (c *Client) Cut(ctx context.Context, ids ...uint64) (answer CutAnswer, err error) {
-	return answer, c.Post(ctx, "/v1/cut", Cut{ids}, &answer)
+func (c *Client) Cut(ctx context.Context, ids ...uint64) (result CutResult, err error) {
+	return result, c.Post(ctx, "/v1/cut", Cut{ids}, &result)
 }
 
 // SetLogLevel sets the level of the daemon's own log until its next start, or until its configuration changes.
@@ -236,15 +236,15 @@ func (c *Client) Post(ctx context.Context, path string, what, into any) error {
 }
 
 func (c *Client) exchange(ctx context.Context, method, target string, body []byte, into any) error {
-	answer, err := c.open(ctx, method, target, body)
+	response, err := c.open(ctx, method, target, body)
 	if err != nil {
 		return err
 	}
-	defer answer.Close()
-	if err := json.NewDecoder(answer).Decode(into); err != nil {
+	defer response.Close()
+	if err := json.NewDecoder(response).Decode(into); err != nil {
 		return fmt.Errorf("read portald's answer: %w", err)
 	}
-	_, _ = io.Copy(io.Discard, answer) // so that the connection can be used again
+	_, _ = io.Copy(io.Discard, response) // so that the connection can be used again
 	return nil
 }
 
@@ -254,14 +254,14 @@ func (c *Client) open(ctx context.Context, method, target string, body []byte) (
 	if err != nil {
 		return nil, fmt.Errorf("ask portald: %w", err)
 	}
-	answer, err := c.http.Do(request)
+	response, err := c.http.Do(request)
 	if err != nil {
 		return nil, c.unreached(ctx, err)
 	}
-	if err := check(answer); err != nil {
-		return nil, errors.Join(err, answer.Body.Close())
+	if err := check(response); err != nil {
+		return nil, errors.Join(err, response.Body.Close())
 	}
-	return answer.Body, nil
+	return response.Body, nil
 }
 
 // unreached says why the daemon could not be reached.
@@ -286,25 +286,25 @@ func (c *Client) unreached(ctx context.Context, err error) error {
 }
 
 // check returns the error that an answer is.
-func check(answer *http.Response) error {
-	if its := answer.Header.Get(HeaderVersion); its != Version {
+func check(response *http.Response) error {
+	if its := response.Header.Get(HeaderVersion); its != Version {
 		return fmt.Errorf("%w: it says %q, this command knows %s: use the command portald of the release that runs, such "+
 			"as the one in its pod", ErrVersion, its, Version)
 	}
-	if answer.StatusCode == http.StatusOK {
+	if response.StatusCode == http.StatusOK {
 		return nil
 	}
 	var failure Failure
-	text, err := io.ReadAll(io.LimitReader(answer.Body, maxBody))
+	text, err := io.ReadAll(io.LimitReader(response.Body, maxBody))
 	plain := err != nil || json.Unmarshal(text, &failure) != nil || failure.Error == ""
-	if plain && answer.StatusCode == http.StatusNotFound {
+	if plain && response.StatusCode == http.StatusNotFound {
 		return fmt.Errorf("%w: the portald that runs does not have %s, which takes a newer release", ErrVersion,
-			answer.Request.URL.Path)
+			response.Request.URL.Path)
 	}
 	if plain {
-		return fmt.Errorf("portald answers: %s", answer.Status)
+		return fmt.Errorf("portald answers: %s", response.Status)
 	}
-	if answer.StatusCode == http.StatusNotFound {
+	if response.StatusCode == http.StatusNotFound {
 		return fmt.Errorf("%w: %s", ErrNotFound, failure.Error)
 	}
 	return errors.New(failure.Error)

@@ -30,18 +30,18 @@ func (h *Handler) changeDrains(w http.ResponseWriter, r *http.Request, change fu
 	if request.Service != "" {
 		query.Services = []string{request.Service}
 	}
-	answer := DrainAnswer{Done: []DrainedEndpoint{}, Refused: []DrainedEndpoint{}}
+	result := DrainResult{Done: []DrainedEndpoint{}, Refused: []DrainedEndpoint{}}
 	for _, e := range slices.Collect(h.chosenEndpoints(r, query)) {
 		one := DrainedEndpoint{Service: e.Service, Protocol: e.Protocol, Address: e.Address, Pod: e.Pod, Open: e.Open}
 		if err := change(e, request.Force); err != nil {
 			one.Why = err.Error()
-			answer.Refused = append(answer.Refused, one)
+			result.Refused = append(result.Refused, one)
 		} else {
-			answer.Done = append(answer.Done, one)
+			result.Done = append(result.Done, one)
 		}
 	}
-	if len(answer.Done)+len(answer.Refused) == 0 {
+	if len(result.Done)+len(result.Refused) == 0 {
 		return notFound("no Service of this node has an endpoint %s", request.Endpoint)
 	}
-	return writeJSON(w, answer)
+	return writeJSON(w, result)
 }

@@ -47,7 +47,7 @@ func (h *Handler) cut(w http.ResponseWriter, r *http.Request) error {
 	if err := read(r, &request); err != nil {
 		return err
 	}
-	answer := CutAnswer{Cut: []uint64{}, Missing: []uint64{}}
+	answer := CutResult{Cut: []uint64{}, Missing: []uint64{}}
 	for _, id := range request.IDs {
 		if h.daemon.Cut(id) {
 			answer.Cut = append(answer.Cut, id)

@@ -25,7 +25,7 @@ func loopbackOnly(next http.Handler) http.Handler {
 }
 
 func refuse(w http.ResponseWriter, why string) {
-	answering(func(http.ResponseWriter, *http.Request) error {
+	withErrors(func(http.ResponseWriter, *http.Request) error {
 		return statusError{errors.New(why), http.StatusForbidden}
 	}).ServeHTTP(w, nil)
 }

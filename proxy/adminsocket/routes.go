@@ -15,14 +15,14 @@ func NewHandler(d Daemon) *Handler {
 	}
 	for _, mux := range []*http.ServeMux{h.all, h.readOnly} {
 		for _, v := range h.views {
-			mux.Handle("GET "+v.path, answering(v.serve))
+			mux.Handle("GET "+v.path, withErrors(v.serve))
 		}
-		mux.Handle("GET /v1/{$}", answering(h.index))
+		mux.Handle("GET /v1/{$}", withErrors(h.index))
 	}
-	h.all.Handle("GET /v1/explain", answering(h.explain)) // for root alone: it runs commands
-	h.all.Handle("POST /v1/cut", answering(h.cut))
-	h.all.Handle("POST /v1/drain", answering(h.drain))
-	h.all.Handle("POST /v1/undrain", answering(h.undrain))
-	h.all.Handle("POST /v1/loglevel", answering(h.setLogLevel))
+	h.all.Handle("GET /v1/explain", withErrors(h.explain)) // for root alone: it runs commands
+	h.all.Handle("POST /v1/cut", withErrors(h.cut))
+	h.all.Handle("POST /v1/drain", withErrors(h.drain))
+	h.all.Handle("POST /v1/undrain", withErrors(h.undrain))
+	h.all.Handle("POST /v1/loglevel", withErrors(h.setLogLevel))
 	return h
 }

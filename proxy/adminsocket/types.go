@@ -157,8 +157,8 @@ type Cut struct {
 	IDs []uint64 `json:"ids"`
 }
 
-// CutAnswer says which connections were cut.
-type CutAnswer struct {
+// CutResult says which connections were cut.
+type CutResult struct {
 	Cut     []uint64 `json:"cut"`     // end now, with the outcome cut
 	Missing []uint64 `json:"missing"` // nothing of userspace mode is open by these ids
 }
@@ -170,8 +170,8 @@ type Drain struct {
 	Force    bool   `json:"force,omitempty"`   // drain it even if it is the last one that clients have
 }
 
-// DrainAnswer says whether the endpoint was drained in each service port that it serves.
-type DrainAnswer struct {
+// DrainResult says whether the endpoint was drained in each service port that it serves.
+type DrainResult struct {
 	Done    []DrainedEndpoint `json:"done"`
 	Refused []DrainedEndpoint `json:"refused"`
 }

@@ -122,8 +122,8 @@ func (h *Health) state() state {
 	return s
 }
 
-// answer has the fields of kube-proxy's, but for its status by address family: here one sync is of both.
-type answer struct {
+// response has the fields of kube-proxy's, except for its status by address family: here one sync is of both.
+type response struct {
 	LastUpdated  time.Time `json:"lastUpdated"`
 	CurrentTime  time.Time `json:"currentTime"`
 	NodeEligible *bool     `json:"nodeEligible,omitempty"`
@@ -152,12 +152,12 @@ func (h *Health) Livez(w http.ResponseWriter, _ *http.Request) {
 // reply answers and returns the status code. As with kube-proxy, an answer of 200 says that the last update is now,
 // since clients take an old time for a proxy that hangs.
 func reply(w http.ResponseWriter, s state, well, healthy bool, eligible *bool) int {
-	a := answer{LastUpdated: s.updated, CurrentTime: s.now, NodeEligible: eligible, Healthy: healthy}
+	a := response{LastUpdated: s.updated, CurrentTime: s.now, NodeEligible: eligible, Healthy: healthy}
 	code := http.StatusServiceUnavailable
 	if well {
 		a.LastUpdated, code = s.now, http.StatusOK
 	}
-	httpserver.Answer(w, "application/json", code)
+	httpserver.WriteHeader(w, "application/json", code)
 	_ = json.NewEncoder(w).Encode(a) // it cannot fail but for a client that left
 	return code
 }

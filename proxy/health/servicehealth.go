@@ -200,8 +200,8 @@ func (c *checked) count() {
 	c.local = max(v4, v6)
 }
 
-// serviceAnswer has the fields of kube-proxy's.
-type serviceAnswer struct {
+// serviceResponse has the fields of kube-proxy's.
+type serviceResponse struct {
 	Service struct {
 		Namespace string `json:"namespace"`
 		Name      string `json:"name"`
@@ -214,14 +214,14 @@ type serviceAnswer struct {
 // else 503.
 func (s *ServiceHealth) handler(svc service.Name) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
-		a := serviceAnswer{LocalEndpoints: s.localEndpoints(svc), Healthy: s.health.Serving()}
+		a := serviceResponse{LocalEndpoints: s.localEndpoints(svc), Healthy: s.health.Serving()}
 		a.Service.Namespace, a.Service.Name = svc.Namespace, svc.Name
 		code := http.StatusServiceUnavailable
 		if a.LocalEndpoints > 0 && a.Healthy {
 			code = http.StatusOK
 		}
 		w.Header().Set("X-Load-Balancing-Endpoint-Weight", strconv.Itoa(a.LocalEndpoints))
-		httpserver.Answer(w, "application/json", code)
+		httpserver.WriteHeader(w, "application/json", code)
 		_ = json.NewEncoder(w).Encode(a) // it cannot fail but for a client that left
 	}
 }

@@ -99,7 +99,7 @@ func configz(w http.ResponseWriter, config map[string]any) {
 		httpserver.Text(w, http.StatusInternalServerError, fmt.Sprintf("write configuration: %v\n", err))
 		return
 	}
-	httpserver.Answer(w, "application/json", http.StatusOK)
+	httpserver.WriteHeader(w, "application/json", http.StatusOK)
 	_, _ = w.Write(text)
 }
 

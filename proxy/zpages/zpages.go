@@ -46,7 +46,7 @@ type statusPage struct {
 
 func flagz(flags map[string]string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		answerPage(w, r, "Flagz", func() string {
+		writePage(w, r, "Flagz", func() string {
 			var b strings.Builder
 			for _, name := range slices.Sorted(maps.Keys(flags)) {
 				fmt.Fprintf(&b, "%s=%s\n", name, flags[name])
@@ -71,7 +71,7 @@ func statusz(began time.Time, paths []string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		page := page
 		page.UptimeSeconds = int64(time.Since(began).Seconds())
-		answerPage(w, r, "Statusz", func() string {
+		writePage(w, r, "Statusz", func() string {
 			up := time.Duration(page.UptimeSeconds) * time.Second
 			return fmt.Sprintf("Started: %s\nUp: %v\nGo version: %s\nBinary version: %s\nEmulation version: %s\nPaths: %s\n",
 				began.UTC().Format(time.RFC3339), up, page.GoVersion, page.BinaryVersion, page.EmulationVersion,
@@ -93,8 +93,8 @@ func folders(paths []string) (out []string) {
 	return slices.Compact(out)
 }
 
-// answerPage answers as text, or as the object that the request accepts.
-func answerPage(
+// writePage responds with text, or with the object that the request accepts.
+func writePage(
 	w http.ResponseWriter, r *http.Request, kind string, text func() string, object func(metav1.TypeMeta) any,
 ) {
 	contentType, version, ok := acceptable(r.Header.Get("Accept"), kind)
@@ -114,7 +114,7 @@ func answerPage(
 			httpserver.Text(w, http.StatusInternalServerError, fmt.Sprintf("write %s: %v\n", kind, err))
 			return
 		}
-		httpserver.Answer(w, contentType, http.StatusOK)
+		httpserver.WriteHeader(w, contentType, http.StatusOK)
 		_, _ = w.Write(append(body, '\n')) // JSON is YAML too
 	}
 }

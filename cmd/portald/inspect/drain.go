@@ -58,7 +58,7 @@ this node has the endpoint. Exit code 1: portald refuses the drain for a Service
 }
 
 // printDrained says what became of the endpoint in each service port; the error says in which it was refused.
-func printDrained(out io.Writer, answer adminsocket.DrainAnswer, done string) error {
+func printDrained(out io.Writer, answer adminsocket.DrainResult, done string) error {
 	for _, e := range answer.Done {
 		fmt.Fprintf(out, "%s %s %s: %s, %s open\n", printable.Text(e.Service), e.Protocol, e.Address, done,
 			counted(e.Open, "connection"))

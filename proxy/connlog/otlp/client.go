@@ -26,9 +26,9 @@ const (
 )
 
 const (
-	contentType = "application/x-protobuf"
-	answerSize  = 1 << 20 // bytes of an answer that are read
-	answerShown = 256     // bytes of it in an error
+	contentType   = "application/x-protobuf"
+	responseSize  = 1 << 20 // bytes of an answer that are read
+	responseShown = 256     // bytes of it in an error
 )
 
 // client sends requests to a collector. The specification says what is sent again:
@@ -98,7 +98,7 @@ func (c *client) send(ctx context.Context, body []byte) (refused string, err err
 		return "", err
 	}
 	request.Header = c.settings.header
-	answer, err := c.http.Do(request)
+	response, err := c.http.Do(request)
 	var timed interface{ Temporary() bool }
 	switch {
 	case errors.As(err, &timed) && timed.Temporary():
@@ -106,32 +106,32 @@ func (c *client) send(ctx context.Context, body []byte) (refused string, err err
 	case err != nil:
 		return "", err
 	}
-	defer answer.Body.Close()
-	text, err := io.ReadAll(io.LimitReader(answer.Body, answerSize))
+	defer response.Body.Close()
+	text, err := io.ReadAll(io.LimitReader(response.Body, responseSize))
 	if err != nil {
 		return "", err
 	}
-	if answer.StatusCode/100 == 2 {
-		return partlyRefused(answer.Header, text)
+	if response.StatusCode/100 == 2 {
+		return partlyRefused(response.Header, text)
 	}
-	shown := printable.Text(string(bytes.TrimSpace(text[:min(len(text), answerShown)])))
-	err = fmt.Errorf("send to %s: %s: %s", c.settings.url, answer.Status, shown)
-	switch answer.StatusCode {
+	shown := printable.Text(string(bytes.TrimSpace(text[:min(len(text), responseShown)])))
+	err = fmt.Errorf("send to %s: %s: %s", c.settings.url, response.Status, shown)
+	switch response.StatusCode {
 	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
-		return "", retryable{err, retryAfter(answer.Header, time.Now())}
+		return "", retryable{err, retryAfter(response.Header, time.Now())}
 	}
 	return "", err
 }
 
 func partlyRefused(header http.Header, text []byte) (refused string, err error) {
-	var answer collector.ExportLogsServiceResponse
+	var response collector.ExportLogsServiceResponse
 	if header.Get("Content-Type") != contentType {
 		return "", nil
 	}
-	if err := proto.Unmarshal(text, &answer); err != nil {
+	if err := proto.Unmarshal(text, &response); err != nil {
 		return "", fmt.Errorf("read the collector's answer: %w", err)
 	}
-	part := answer.GetPartialSuccess()
+	part := response.GetPartialSuccess()
 	if part.GetRejectedLogRecords() == 0 && part.GetErrorMessage() == "" {
 		return "", nil
 	}

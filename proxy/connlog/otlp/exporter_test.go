@@ -272,17 +272,17 @@ func TestHangingCollector(t *testing.T) {
 		t.Skip("takes seconds")
 	}
 	release := make(chan struct{})
-	asked := make(chan struct{}, 100)
+	requests := make(chan struct{}, 100)
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
-		asked <- struct{}{}
+		requests <- struct{}{}
 		<-release
 	}))
 	defer server.Close()
 	defer close(release)
 	e, told, stop := exporting(t, Options{Endpoint: server.URL, Buffer: 1000})
 	e.Put(report(0))
-	<-asked
+	<-requests
 	const all = 50_000
 	r := report(1)
 	for range all {

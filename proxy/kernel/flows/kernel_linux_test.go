@@ -190,25 +190,25 @@ func TestKernelTells(t *testing.T) {
 		t.Fatalf("%+v, %v", account, err)
 	}
 	events, before := open(t, platform.ConntrackEventOptions{Buffer: 1 << 20}), time.Now()
-	var asked []string
+	var peers []string
 	for _, ip := range []string{"10.96.0.1", "[fd00:96::1]"} {
 		for _, port := range []string{serves, refuses, silent, resets} {
 			_ = ask("tcp", ip+port) // the kernel says how it went
-			asked = append(asked, "tcp "+ip+port)
+			peers = append(peers, "tcp "+ip+port)
 		}
 		for _, port := range []string{serves, silent} {
 			_ = ask("udp", ip+port)
-			asked = append(asked, "udp "+ip+port)
+			peers = append(peers, "udp "+ip+port)
 		}
 	}
 	if err := ask("tcp", "127.0.0.1:8080"); err != nil { // of no Service
 		t.Fatal(err)
 	}
-	got := ends(t, events, len(asked))
+	got := ends(t, events, len(peers))
 	for to, flow := range got {
 		var f Flow
 		f.parse(flow)
-		if !slices.Contains(asked, to) || f.Start < before.UnixNano() || f.Stop > time.Now().UnixNano() || f.Stop < f.Start {
+		if !slices.Contains(peers, to) || f.Start < before.UnixNano() || f.Stop > time.Now().UnixNano() || f.Stop < f.Start {
 			t.Errorf("%s from %d to %d: %+v", to, f.Start, f.Stop, f)
 		}
 	}
@@ -217,7 +217,7 @@ func TestKernelTells(t *testing.T) {
 		return
 	}
 	var text strings.Builder
-	for _, to := range asked {
+	for _, to := range peers {
 		fmt.Fprintf(&text, "%s %s\n", to, hex.EncodeToString(got[to]))
 	}
 	if err := os.WriteFile(captured, []byte(text.String()), 0o644); err != nil {

@@ -74,7 +74,7 @@ func (k *Keeping) Claim(dead string) (r *Remains, of string, err error) {
 // exitTime bounds the attempts to claim what a dead daemon has left: the keeper may learn of its death late.
 const exitTime = 10 * time.Second
 
-// answer reads that to a claim.
+// answer reads the answer to a claim.
 func (k *Keeping) answer() (r *Remains, of string, open bool, err error) {
 	r = &Remains{Memory: -1, Pipes: map[uint32][2]int{}}
 	for err == nil {

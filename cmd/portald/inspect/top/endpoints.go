@@ -82,7 +82,7 @@ func lastError(r *endpointRow) string {
 
 // drain asks, then keeps new connections away from an endpoint in all Services that it serves, or no longer does.
 func (s *screen) drain(
-	e *adminsocket.Endpoint, what string, do func(context.Context, adminsocket.Drain) (adminsocket.DrainAnswer, error),
+	e *adminsocket.Endpoint, what string, do func(context.Context, adminsocket.Drain) (adminsocket.DrainResult, error),
 ) {
 	endpoint := e.Address.String()
 	prompt := fmt.Sprintf("%s %s (%s) in every Service that it serves?", what, endpoint, inspect.Text(e.Pod))

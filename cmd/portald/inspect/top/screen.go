@@ -49,7 +49,7 @@ type screen struct {
 	promptKeys         func(*tcell.EventKey) // a prompt is open, and takes the keys
 	notice             string                // in place of the keys, until the next one
 	info               adminsocket.Info
-	away               error // why the daemon does not answer
+	unreachable        error // why the daemon does not answer
 	since              time.Time
 
 	mu        sync.Mutex
@@ -185,12 +185,12 @@ func (s *screen) loaded(p page, info adminsocket.Info, show func(), err error) {
 	case p != s.page() || s.isPaused():
 		return
 	case err != nil:
-		if s.away == nil {
+		if s.unreachable == nil {
 			s.since = time.Now()
 		}
-		s.away = err
+		s.unreachable = err
 	default:
-		s.info, s.away = info, nil
+		s.info, s.unreachable = info, nil
 		show()
 	}
 	s.draw()
@@ -239,8 +239,8 @@ func (s *screen) draw() {
 func (s *screen) aboutText() string {
 	i := &s.info
 	switch {
-	case s.away != nil:
-		return s.colors.tag(bad, fmt.Sprintf(" for %s: %s", inspect.Age(time.Now(), s.since), s.away))
+	case s.unreachable != nil:
+		return s.colors.tag(bad, fmt.Sprintf(" for %s: %s", inspect.Age(time.Now(), s.since), s.unreachable))
 	case i.PID == 0:
 		return " asking portald"
 	case s.isPaused():

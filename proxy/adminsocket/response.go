@@ -19,12 +19,12 @@ func versioned(next http.Handler) http.Handler {
 	})
 }
 
-// answering has a function answer. Its error is the answer if nothing was written yet; else the connection is closed,
-// so that the client does not take a part for the whole.
-func answering(serve func(http.ResponseWriter, *http.Request) error) http.Handler {
+// withErrors returns a handler. An error of serve is the response if nothing was written yet; else the connection is
+// closed, so that the client does not take a part for the whole.
+func withErrors(serve func(http.ResponseWriter, *http.Request) error) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
-		out := &answer{ResponseWriter: w}
+		out := &responseWriter{ResponseWriter: w}
 		err := serve(out, r)
 		switch {
 		case err == nil:
@@ -37,19 +37,19 @@ func answering(serve func(http.ResponseWriter, *http.Request) error) http.Handle
 	})
 }
 
-// answer knows whether anything of it was written.
-type answer struct {
+// responseWriter knows whether anything was written.
+type responseWriter struct {
 	http.ResponseWriter
 	started bool
 }
 
-func (a *answer) Write(p []byte) (int, error) {
+func (a *responseWriter) Write(p []byte) (int, error) {
 	a.started = true
 	return a.ResponseWriter.Write(p)
 }
 
 // Unwrap is for http.ResponseController.
-func (a *answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
+func (a *responseWriter) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 
 // writeJSON answers with a value. Texts of others are in it, and it may be read without one of our commands.
 func writeJSON(w io.Writer, value any) error {

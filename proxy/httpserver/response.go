@@ -7,12 +7,12 @@ import (
 
 // Text answers with plain text.
 func Text(w http.ResponseWriter, code int, text string) {
-	Answer(w, "text/plain; charset=utf-8", code)
+	WriteHeader(w, "text/plain; charset=utf-8", code)
 	_, _ = io.WriteString(w, text) // it cannot fail but for a client that left
 }
 
-// Answer begins an answer, whose body the caller writes.
-func Answer(w http.ResponseWriter, contentType string, code int) {
+// WriteHeader begins a response, whose body the caller writes.
+func WriteHeader(w http.ResponseWriter, contentType string, code int) {
 	w.Header().Set("Content-Type", contentType)
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.WriteHeader(code)
