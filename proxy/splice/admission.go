@@ -7,10 +7,10 @@ import (
 	"github.com/portald/portald/proxy/record"
 )
 
-// admission is the place that a client has among those of its front.
+// admission is the place of a client among all clients of its front.
 type admission struct {
-	counted bool // among the live ones of the front
-	placed  bool // and among those of its client
+	counted bool // among the open connections and sessions of the front
+	placed  bool // and among its client's
 }
 
 // admit checks what a client dialled, its address and the limits of connections. The outcome is empty for a client that

@@ -10,7 +10,7 @@ import (
 	"github.com/portald/portald/portal/service"
 )
 
-// Each limit refuses with an outcome of its own, and what is refused takes nothing of any.
+// Each limit refuses with an outcome of its own, and a refused client takes nothing of any.
 func TestSharesOfClients(t *testing.T) {
 	under := func(s service.Shares) *service.Port { return &service.Port{Policy: service.Policy{Shares: s}} }
 	inUDPBed(t, Options{}, under(service.Shares{MaxConnectionsPerClient: 2}), 1, func(b *udpBed) {
@@ -55,7 +55,8 @@ func TestSharesOfClients(t *testing.T) {
 	})
 }
 
-// A limit that is set, by the Service or for all, counts what is open already; one that is taken away is none.
+// A limit that is set, by the Service or for all, counts all that are open already; one that is taken away limits
+// nothing.
 func TestSharesChange(t *testing.T) {
 	with := func(most int) *service.Port {
 		return &service.Port{Policy: service.Policy{Shares: service.Shares{MaxConnectionsPerClient: most}}}

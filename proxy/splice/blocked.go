@@ -8,8 +8,8 @@ import (
 // BlockedTime sums up how long one socket took no bytes although there were some for it. One goroutine calls Begin and
 // End; a second call of either does nothing. Any goroutine reads it.
 type BlockedTime struct {
-	// While the socket is blocked, sum is what it was less the time on the clock when that began: negative, since it was
-	// not blocked for longer than the clock has run.
+	// While the socket is blocked, the time on the clock when that began is subtracted from sum, which is negative then:
+	// it was not blocked for longer than the clock has run.
 	sum atomic.Int64
 }
 

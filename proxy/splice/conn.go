@@ -38,7 +38,7 @@ type Conn struct {
 // Owner is the engine's connection that a Conn is part of.
 type Owner interface {
 	// Post calls next on the goroutine that owns the connection, soon, and does the Step that it returns. Any goroutine
-	// may call it, at any time: what is posted after the engine has ended is dropped.
+	// may call it, at any time. After the engine has ended it does nothing.
 	Post(next func(now time.Duration) Step)
 	// Detach stops carrying the connection, soon, and calls tell with its Departure; nil: it is not established, or cannot
 	// be passed on. Any goroutine may call it, and tell does not block.
@@ -50,7 +50,7 @@ type Owner interface {
 	Unkept()
 	// Interface is the index of the interface that the client came in by, 0 when it is not known.
 	Interface() int
-	// TCPInfo calls tell with that of both sockets, soon; they are not known once the connection has ended. Any
+	// TCPInfo calls tell with TCP_INFO of both sockets, soon; they are not known once the connection has ended. Any
 	// goroutine may call it, and tell does not block.
 	TCPInfo(tell func(client, endpoint record.TCPInfo))
 	Sockets
@@ -139,7 +139,7 @@ func (c *Conn) Connected(d Dial, now time.Duration) Step {
 	return s
 }
 
-// Traffic is what the engine has carried so far.
+// Traffic counts the bytes that the engine has carried so far.
 func (c *Conn) Traffic() *Traffic { return &c.life.entry.traffic }
 
 // Moved notes that bytes have moved, of the client too or of the endpoint alone. Any goroutine may call it.
@@ -183,7 +183,7 @@ func (c *Conn) EOF(from record.Side, now time.Duration) Step {
 // Broken ends a connection one side of which is no more. err is nil if the kernel had no error for it; lost: the peer
 // stopped answering, else it sent a reset.
 //
-// What the side has sent reaches the other before that sees the reset, as if the two were connected directly.
+// Bytes that the side has sent reach the other before that sees the reset, as if the two were connected directly.
 func (c *Conn) Broken(side record.Side, err error, lost bool) Step {
 	if side == record.Endpoint {
 		if s, early := c.open().brokenEarly(err, lost); early {
@@ -252,8 +252,9 @@ func (c *Conn) endAfter(streams Streams, how ending) Step {
 // Ended reports whether StepEnd was returned. It may still deliver.
 func (c *Conn) Ended() bool { return c.life.result.ended != nil }
 
-// Record is what the record tells so far, nil before StepEnd. Until Closed the engine sets there what the kernel told
-// of both sockets before they were closed, if Options.TCPInfo says so, and how long each side took no bytes.
+// Record returns the record as far as it is known, nil before StepEnd. Until Closed the engine sets there what the
+// kernel told of both sockets before they were closed, if Options.TCPInfo says so, and how long each side took no
+// bytes.
 func (c *Conn) Record() *record.Record {
 	if c.life.result.ended == nil {
 		return nil

@@ -6,8 +6,8 @@ import (
 	"github.com/portald/portald/platform/backoff"
 )
 
-// deliveryTime is how long a peer may acknowledge nothing of what is left for it, about as long as Linux goes on for a
-// process that has closed its socket.
+// deliveryTime bounds the time in which a peer acknowledges none of the bytes left for it. Linux goes on for about as
+// long for a process that has closed its socket.
 const deliveryTime = time.Minute
 
 // The pause between two looks doubles from the first to the last: nothing tells when a peer has acknowledged all.
@@ -48,7 +48,7 @@ func BeginDelivery(c *Conn, now time.Duration) Delivery {
 }
 
 // Look is told how many bytes the peers have acknowledged by now, and returns when to look again. False: they have
-// acknowledged none for so long that what is left is given up.
+// acknowledged none for so long that the rest is given up.
 func (d *Delivery) Look(acknowledged int64, now time.Duration) (next time.Duration, goesOn bool) {
 	if acknowledged > d.acknowledged {
 		d.acknowledged, d.since = acknowledged, now

@@ -92,7 +92,7 @@ func (c connDialing) await(s step, now time.Duration) Step {
 	return Step{Kind: StepWait, Until: s.until}
 }
 
-// connWaiter is a connection as those see it who tell it that its wait is over.
+// connWaiter is a connection as its front or queue sees it, which tells it that its wait is over.
 type connWaiter struct{ *Conn }
 
 // Turn begins the round that the connection waits for.

@@ -6,7 +6,7 @@ import (
 	"github.com/portald/portald/proxy/record"
 )
 
-// connMember is a connection as the registry has it.
+// connMember is a connection as a member of the registry.
 type connMember struct{ *Conn }
 
 func (m connMember) common() *entry { return &m.life.entry }

@@ -30,7 +30,7 @@ type Keepalive struct {
 	Count          int
 }
 
-// DefaultKeepalive is that of service.DefaultDeadPeer. Engines set it on all sockets.
+// DefaultKeepalive goes with service.DefaultDeadPeer. Engines set it on all sockets.
 func DefaultKeepalive() Keepalive {
 	return Keepalive{Idle: time.Minute, Interval: 15 * time.Second, Count: 8}
 }
@@ -64,8 +64,7 @@ func (c *Conn) Until(now time.Duration) time.Duration {
 	return until
 }
 
-// silentUntil is how long the connection may be silent in its present state, from when bytes last moved; negative: for
-// ever.
+// silentUntil is when the connection will have been silent for too long in its present state; negative: never.
 func (c connOpen) silentUntil() time.Duration {
 	timeout := c.life.entry.plan.policy.Idle
 	if c.HalfClosed() {
@@ -173,7 +172,7 @@ func (c connOpen) quiet(now time.Duration) bool {
 		t.FromClient.Load() == t.ToEndpoint.Load() && t.FromEndpoint.Load() == t.ToClient.Load() && !c.owner.InFlight()
 }
 
-// deadPeer is how long the endpoint's host may be without an answer.
+// deadPeer is how long the endpoint's host may stay silent while bytes for it are not acknowledged.
 func (c connOpen) deadPeer() time.Duration {
 	t := max(c.life.entry.plan.policy.DeadPeer, leastDeadPeer)
 	if c.goneAt > 0 {
@@ -212,8 +211,8 @@ func (c connOpen) established(now time.Duration) {
 	}
 }
 
-// endpointChanged is called after an endpoint went or came back. What counts is what is noted by now: calls may come
-// late, and in another order. A connection that is about to go to another endpoint checks that one: see established.
+// endpointChanged is called after an endpoint went or came back. Only the present note counts: calls may come late, and
+// in another order. A connection that is about to go to another endpoint checks that one: see established.
 func (c connOpen) endpointChanged(now time.Duration) Step {
 	if c.replay.between() {
 		return Step{}
@@ -222,7 +221,7 @@ func (c connOpen) endpointChanged(now time.Duration) Step {
 	return c.look(now)
 }
 
-// notice begins what is to become of the connection of an endpoint that was removed, or forgets that where it is back.
+// notice begins to apply the policy for removed endpoints, or stops where the endpoint is back.
 func (c connOpen) notice(now time.Duration) {
 	gone := c.gone.Load()
 	if gone == (c.goneAt > 0) {
@@ -240,7 +239,7 @@ func (c connOpen) notice(now time.Duration) {
 // looks again, since it may have looked before the other did.
 func (c connOpen) checkEndpoint() {
 	e := c.life.entry.endpoint.Load()
-	if e == nil || c.life.entry.front.orphan { // of an orphan nobody knows
+	if e == nil || c.life.entry.front.orphan { // nobody knows the endpoints of an orphan
 		return
 	}
 	for {

@@ -8,7 +8,7 @@ import (
 	"github.com/portald/portald/proxy/record"
 )
 
-// checkedOwner does what is posted at once, at a time of the test's, and notes the steps.
+// checkedOwner runs posted functions at once, at a time of the test's, and notes the steps.
 type checkedOwner struct {
 	idleOwner
 	now          *time.Duration
@@ -105,7 +105,7 @@ func TestRemovalShortensDeadPeer(t *testing.T) {
 }
 
 // An endpoint that is back when the time of its connection is up keeps it, also where the core did not look yet; and if
-// it goes again then its time begins anew.
+// it goes again then its time begins again.
 func TestEndpointIsBackUnseen(t *testing.T) {
 	const after = 800 * time.Millisecond
 	for _, do := range []service.RemovedAction{service.ResetConnections, service.CloseWhenIdle} {
@@ -132,7 +132,7 @@ func TestEndpointIsBackUnseen(t *testing.T) {
 	}
 }
 
-// noticingOwner calls posted in place of what is posted.
+// noticingOwner calls posted in place of posted functions.
 type noticingOwner struct {
 	idleOwner
 	posted func()
@@ -239,7 +239,7 @@ func TestNoTimerByDefault(t *testing.T) {
 	}
 }
 
-// What a change of endpoints costs where there are many connections: all are looked at, once for many changes.
+// The cost of a change of endpoints where there are many connections: all are looked at, once for many changes.
 func BenchmarkLookForRemoved(b *testing.B) {
 	c := carrying(b, many)
 	f := c.Moving().openConns()[0].life.entry.front

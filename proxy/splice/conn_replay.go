@@ -17,19 +17,19 @@ var (
 	errClosedEarly = errors.New("closed before a response")
 )
 
-// maxReplay is how much of a client is kept to be sent again, in bytes.
+// maxReplay bounds the bytes of a client that are kept to be sent again.
 const maxReplay = 64 << 10
 
-// leastReplay is how much memory the first of it takes, in bytes. It doubles as more is needed.
+// leastReplay is the size in bytes of the first buffer for them. It doubles as more is needed.
 const leastReplay = 512
 
-// idleAfter is how long an endpoint waits at the least before it closes a connection for want of a request. One that is
-// too busy closes it at once.
+// idleAfter is how long an endpoint waits at the least before it closes a connection because there is no request. One
+// that is too busy closes it at once.
 const idleAfter = time.Second
 
-// Replay keeps what a client has sent while its connection may still go to another endpoint, by service.RetryReset:
-// that gets it again. It may until the endpoint sends its first byte, unless something cannot be sent again. Its owner
-// is the connection's.
+// Replay keeps the bytes of a client while its connection may still go to another endpoint, by service.RetryReset: that
+// gets them again. It may until the endpoint sends its first byte, unless something cannot be sent again. Its owner is
+// the connection's.
 type Replay struct {
 	kept *kept // nil: the connection ends with its endpoint
 }
@@ -46,7 +46,7 @@ type kept struct {
 // each load of the client before it sends it, and passes on nothing that Sent was not told of.
 func (r *Replay) Possible() bool { return r.kept != nil }
 
-// Sent keeps what was read of the client, in case it is to be sent again. It returns Possible: no more than maxReplay
+// Sent keeps bytes read from the client, in case they are to be sent again. It returns Possible: no more than maxReplay
 // bytes are kept, and no more than the Service's share of all that is.
 func (r *Replay) Sent(b []byte) bool {
 	k := r.kept
@@ -73,8 +73,7 @@ func (k *kept) grow(n int) bool {
 	return true
 }
 
-// Forget has the connection end with its endpoint: it has sent something, or what the client sends cannot be sent
-// again.
+// Forget has the connection end with its endpoint: that has sent something, or the client's bytes cannot be sent again.
 func (r *Replay) Forget() {
 	if k := r.kept; k != nil {
 		k.quota.Give(quota.ClientBytes, int64(cap(k.sent)))
@@ -83,13 +82,13 @@ func (r *Replay) Forget() {
 	}
 }
 
-// KeepsBytes tells whether the client has sent something that is kept to be sent again.
+// KeepsBytes tells whether bytes of the client are kept to be sent again.
 func (r *Replay) KeepsBytes() bool { return r.kept != nil && len(r.kept.sent) > 0 }
 
 // between tells whether the connection has left its endpoint, and is not at another yet.
 func (r *Replay) between() bool { return r.kept != nil && r.kept.again }
 
-// Replay keeps what the client has sent.
+// Replay keeps the bytes that the client has sent.
 func (c *Conn) Replay() *Replay { return &c.replay }
 
 // replays tells whether the policy has connections go to another endpoint after the connect.
@@ -97,7 +96,7 @@ func (p *plan) replays() bool {
 	return p.policy.RetryOn&service.RetryReset != 0 && len(p.policy.ConnectTimeouts) > 1
 }
 
-// reached is called when an endpoint is reached, and returns what is to be sent to it again.
+// reached is called when an endpoint is reached, and returns the bytes to send to it again.
 func (c connOpen) reached() []byte {
 	switch k := c.replay.kept; {
 	case k != nil: // it began under a policy that has it
@@ -168,7 +167,7 @@ func (c connOpen) mayStartOver(now time.Duration) bool {
 	switch {
 	case c.replay.kept == nil, c.replay.between(), c.Ended(), int(c.replays)+1 >= dials:
 		return false
-	case c.life.entry.front.core.account.Buffers.Exhausted(): // what the next endpoint does not take waits in one
+	case c.life.entry.front.core.account.Buffers.Exhausted(): // bytes that the next endpoint does not take wait in one
 		return false
 	case now < c.life.entry.waitsUntil():
 		return true
@@ -176,7 +175,7 @@ func (c connOpen) mayStartOver(now time.Duration) bool {
 	return c.life.dial.retry.position()+1 < dials && c.life.dial.pickAnother(&c.life.entry)
 }
 
-// refused ends a connection for want of an endpoint: as the last endpoint ended it that was reached, if one was.
+// refused ends a connection because there is no endpoint: as the last endpoint that was reached had ended it, if any.
 func (c connDialing) refused(o record.Outcome) Step {
 	if c.replay.kept == nil || c.replay.kept.last == nil {
 		return c.end(ending{record.Proxy, record.Reset, o, nil})

@@ -96,7 +96,7 @@ func TestReplayMemoryOfGreedyService(t *testing.T) {
 	}
 }
 
-// What is kept is what was sent, in its order, and takes no more than twice the memory.
+// The bytes sent are kept in their order, and take no more than twice their size in memory.
 func TestReplayKeepsWhatWasSent(t *testing.T) {
 	core := replayCore(t)
 	c := established(t, replayingFront(t, core, "cart"), 1)

@@ -15,7 +15,7 @@ import (
 	"github.com/portald/portald/proxy/quota"
 )
 
-// Core is what all connections and sessions of a daemon have in common: New, then Run. Safe for concurrent use.
+// Core has the state that all connections and sessions of a daemon share: New, then Run. Safe for concurrent use.
 type Core struct {
 	Registry
 
@@ -56,7 +56,7 @@ func New(opts Options, open func(*Core) (Engine, error)) (*Core, error) {
 	return c, nil
 }
 
-// Run serves until ctx ends, then cuts what is still alive and returns when all of it has ended and was reported.
+// Run serves until ctx ends, then cuts all connections and sessions, and returns when all have ended and were reported.
 // It is called once, and no front may be opened after ctx has ended.
 func (c *Core) Run(ctx context.Context) error {
 	var looking sync.WaitGroup
@@ -67,14 +67,14 @@ func (c *Core) Run(ctx context.Context) error {
 	return err
 }
 
-// Options are those of New, complete. They do not change, but for the policy: see SetPolicy.
+// Options returns the options of New, with defaults. They do not change, but for the policy: see SetPolicy.
 func (c *Core) Options() *Options { return &c.opts }
 
 // Now is the time on the core's clock.
 func (c *Core) Now() time.Duration { return time.Since(c.start) }
 
 // wall is the time by the wall clock, in ns since 1970, at which it was now on the core's clock a moment ago. One look
-// at both clocks keeps what is told of a connection in order: an iteration of an event loop may be long.
+// at both clocks keeps the times of a connection in order: an iteration of an event loop may be long.
 func (c *Core) wall(now time.Duration) int64 {
 	t := time.Now()
 	return t.UnixNano() - int64(t.Sub(c.start)-now)
@@ -135,7 +135,7 @@ func (c *Core) listensAt(at netip.AddrPort, protocol inet.Protocol) bool {
 }
 
 // SetPolicy replaces the daemon's defaults, of which zero fields mean service.DefaultPolicy. Open connections go on as
-// they began; the idle timeout of UDP holds for open sessions too. It is not called any more once Run's ctx has ended.
+// they began; the idle timeout of UDP applies to open sessions too. It is not called any more once Run's ctx has ended.
 func (c *Core) SetPolicy(p service.Policy) {
 	before := c.policy.Load().Shares.MaxConnectionsPerClient
 	c.storePolicy(p)
@@ -180,7 +180,7 @@ func (c *Core) countClients() {
 	}
 }
 
-// fronts are those that are open. Safe for concurrent use.
+// fronts is the set of open fronts. Safe for concurrent use.
 type fronts struct {
 	mu   sync.Mutex
 	open map[*Front]struct{} // guarded by mu

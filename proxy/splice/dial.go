@@ -30,7 +30,7 @@ func (t timeout) Error() string { return string(t) }
 // Timeout tells that it is one.
 func (timeout) Timeout() bool { return true }
 
-// Shortage is what this host lacked for a dial. The endpoint is not to blame.
+// Shortage names a resource that this host lacked for a dial. The endpoint is not to blame.
 type Shortage uint8
 
 // The shortages.

@@ -9,16 +9,16 @@ import (
 	"github.com/portald/portald/proxy/record"
 )
 
-// hedgedDial is an attempt that goes on while another endpoint is dialled, which then is the current attempt. Whichever
-// is answered first becomes the current one, and the other is given up.
+// hedgedDial is an attempt that goes on while another endpoint is dialled, which then is the current attempt. The one
+// that connects first becomes the current one, and the other is given up.
 type hedgedDial struct {
 	dial
 	attempt record.Attempt // the attempts of the connection have it once it has ended
 	quota   *quota.Client  // has the descriptor of one more socket
 }
 
-// lostRace is what its lease hears when another was answered first. One that had its chance before the other began is
-// as good as not there.
+// lostRace is the error that its lease gets when another endpoint connected first. One that had its chance before the
+// other began is as good as not there.
 func (h *hedgedDial) lostRace(chance, now time.Duration) error {
 	if now-h.began < chance {
 		return context.Canceled
@@ -72,7 +72,7 @@ func (d *dialler) pickHedged(e *entry, client *quota.Client) bool {
 	return true
 }
 
-// underWay is that attempt.
+// underWay returns the attempt under way with that number.
 func (d *dialler) underWay(n Dial) *record.Attempt {
 	if h := d.hedged; h != nil && h.number == n {
 		return &h.attempt
@@ -105,7 +105,7 @@ func (d *dialler) oneFailed(e *entry, err error, lack Shortage, now time.Duratio
 	return step{kind: stepKeepDialing}
 }
 
-// dropHedged ends the other attempt. The lease may hear of another error than the record.
+// dropHedged ends the other attempt. The lease may get another error than the record.
 func (d *dialler) dropHedged(e *entry, err, reported error, now time.Duration) {
 	h, won := d.hedged, *d.attempt()
 	took := now - h.began

@@ -153,7 +153,7 @@ func TestShortageOfAHedgeIsOver(t *testing.T) {
 	}
 }
 
-// postingOwner keeps what is posted to its connection.
+// postingOwner keeps the functions posted to its connection.
 type postingOwner struct {
 	idleOwner
 	posts chan func(time.Duration) Step

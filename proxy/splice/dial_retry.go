@@ -11,19 +11,19 @@ import (
 )
 
 // The pause after a round of dials that all failed doubles from the first to the last; a quarter of it is left to
-// chance, so that those who were refused together do not come back together.
+// chance, so that clients that were refused together do not come back together.
 const (
 	firstRetry = 10 * time.Millisecond
 	lastRetry  = 500 * time.Millisecond
 
-	lastWaitingRetry = 2 * time.Second // of what waits for an endpoint
+	lastWaitingRetry = 2 * time.Second // of connections that wait for an endpoint
 )
 
 // retries are the failed dials of a connection. A round dials each endpoint once, and no more of them than the policy
 // has timeouts; one that timed out may be dialled again in it, for longer.
 type retries struct {
 	tried    []netip.AddrPort // not to be dialled again in this round
-	refused  []netip.AddrPort // those of them that did not time out
+	refused  []netip.AddrPort // of tried, without those that timed out
 	round    int              // dials of this round that failed
 	timedOut int              // dials of all rounds that timed out
 	pause    time.Duration    // before this round
@@ -40,7 +40,7 @@ func (r *retries) another(timeouts int) bool {
 	return r == nil && timeouts > 1 || r != nil && r.round+1 < timeouts && r.timedOut+1 < timeouts
 }
 
-// position is that of the next dial in this round, from 0: the index of its timeout.
+// position is the position of the next dial in this round, from 0: the index of its timeout.
 func (r *retries) position() int {
 	if r == nil {
 		return 0

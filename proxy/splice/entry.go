@@ -11,7 +11,8 @@ import (
 	"github.com/portald/portald/proxy/record"
 )
 
-// entry is a connection or session as the registry has it: who is served by what, and what anybody may look at.
+// entry has the part of a connection or session that the registry shows: its client and front, and the fields that any
+// goroutine may read.
 type entry struct {
 	front  *Front
 	plan   *plan
@@ -21,7 +22,7 @@ type entry struct {
 	index  uint32        // in its shard of the registry, guarded by that
 	began  time.Duration
 
-	// What Live shows of it: its owner writes that, and any goroutine reads it.
+	// For Live: the owner writes these, and any goroutine reads them.
 	stage   stage
 	last    atomic.Int64                   // when bytes last moved, by the engine's clock; lowest bit: the client's
 	won     atomic.Pointer[record.Attempt] // the attempt that worked, which is not changed any more; nil: none did
@@ -80,7 +81,7 @@ func (e *entry) waitsUntil() time.Duration {
 }
 
 // isNode tells whether a client that source ranges leave out is this node, at an address that it has itself and dials
-// from, and the ranges hold another address of it.
+// from, and the ranges contain another address of it.
 func (e *entry) isNode(client, dst netip.Addr) bool {
 	return client == dst && e.plan.Port.AdmitsNode(inet.FamilyOf(client), e.front.core.opts.NodeAddresses())
 }

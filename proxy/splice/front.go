@@ -98,7 +98,7 @@ func (f *Front) SetGuarded(on bool) {
 	}
 }
 
-// sessions are those of each UDP socket.
+// sessions returns the session tables of all UDP sockets.
 func (f *Front) sessions() (all []SessionTable) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

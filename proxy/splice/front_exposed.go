@@ -9,15 +9,15 @@ import (
 	"github.com/portald/portald/portal/service"
 )
 
-// exposed finds a front by what clients dial. It is for connections that reach the listener of another service port: a
-// rule of before may lead them there, such as that of a daemon that was killed, whose proxy ports are given out anew.
-// Safe for concurrent use.
+// exposed finds a front by the address that clients dial. It is for connections that reach the listener of another
+// service port: an old rule may lead them there, such as a rule of a daemon that was killed, whose proxy ports are
+// given out again. Safe for concurrent use.
 type exposed struct {
 	mu     sync.RWMutex
 	fronts map[service.Frontend][]*Front // guarded by mu
 }
 
-// change notes what a front exposes, and did before.
+// change notes the exposures of a front, and removes its earlier ones.
 func (e *exposed) change(f *Front, before, next []service.Exposure) {
 	if slices.Equal(before, next) { // as at each change of endpoints
 		return
@@ -37,8 +37,8 @@ func (e *exposed) change(f *Front, before, next []service.Exposure) {
 	}
 }
 
-// by is the front that alone exposes what a client dialled; nil: none does, or several claim it, of which rules lead to
-// one.
+// by returns the only front that exposes the address that a client dialled; nil: none does, or several claim it, of
+// which rules lead to one.
 func (e *exposed) by(dst netip.AddrPort, protocol inet.Protocol) *Front {
 	nodePort := netip.AddrPortFrom(inet.FamilyOf(dst.Addr()).Unspecified(), dst.Port())
 	e.mu.RLock()

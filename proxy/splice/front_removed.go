@@ -13,7 +13,7 @@ import (
 // removals finds the connections of endpoints that were removed. Connections are in no list of their endpoint, which
 // each would pay for: all are looked through instead, once after many changes.
 type removals struct {
-	due chan struct{} // holds one while fronts have changed
+	due chan struct{} // has one element while fronts have changed
 
 	mu      sync.Mutex
 	changed map[*Front]struct{} // guarded by mu: other endpoints serve since the last look
@@ -31,7 +31,7 @@ const (
 	restFactor = 50
 )
 
-// note has the connections of a front, and of those that it is the heir of, looked at, soon.
+// note has the connections of a front, and of the fronts that it is the heir of, checked, soon.
 func (r *removals) note(f *Front) {
 	if f.active.Load() == 0 && !f.inherits.Load() {
 		return // one that is being dialled sees for itself: see Conn.established
@@ -92,7 +92,7 @@ func (f *Front) last() *Front {
 	return f
 }
 
-// familyOf is that of its frontends. False: it has none.
+// familyOf returns the family of a front's frontends. False: it has none.
 func familyOf(f *Front) (inet.Family, bool) {
 	if x := f.plan.Load().Exposures; len(x) > 0 {
 		return inet.FamilyOf(x[0].Frontend.Addr.Addr()), true

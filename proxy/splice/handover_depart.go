@@ -41,7 +41,7 @@ type Give func([]*Departure) (taken int, err error)
 // Moving passes on what a Core carries to a successor, or to a keeper, and goes on with what a predecessor carried.
 type Moving struct{ *Core }
 
-// Moving is how what it carries is passed on.
+// Moving passes on what a Core carries.
 func (c *Core) Moving() Moving { return Moving{c} }
 
 // HandOver takes the established TCP connections from the engine, some at a time, and passes them to give. Those that
@@ -148,7 +148,7 @@ func (c Moving) settle() {
 // Passage is a connection that a predecessor passes on, or a successor takes.
 type Passage struct{ *Conn }
 
-// Passage is how it is handed over.
+// Passage hands a connection over.
 func (c *Conn) Passage() Passage { return Passage{c} }
 
 // AwaitsEndpoint tells whether the connection waits for an endpoint, and does not dial.
@@ -162,7 +162,7 @@ func (c Passage) Departs(resume, leave, given func(), files ...int) *Departure {
 	return &Departure{Conn: c.Saves(), Files: files, resume: resume, leave: leave, stay: stay, Given: given}
 }
 
-// Saves returns what is known of the connection but by the engine. It is called by the owner.
+// Saves returns the state of the connection, without the engine's part. It is called by the owner.
 func (c Passage) Saves() *SavedConn {
 	s := &SavedConn{
 		SavedLife: c.life.save(), ClientEOF: c.clientEOF, EndpointEOF: c.endpointEOF, Replays: c.replays,

@@ -74,7 +74,7 @@ func TestKeepLater(t *testing.T) {
 	}
 }
 
-// BenchmarkKeepNothingNew is what a look through all connections costs, where all or none of them have places.
+// BenchmarkKeepNothingNew measures a look through all connections, where all or none of them have places.
 func BenchmarkKeepNothingNew(b *testing.B) {
 	for _, places := range []int{0, 1 << 15} {
 		b.Run(fmt.Sprintf("places=%d", places), func(b *testing.B) {

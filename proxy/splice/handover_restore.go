@@ -46,7 +46,7 @@ type Restorer struct {
 	standing []Standing
 }
 
-// orphan is what connections of the same orphan front have in common.
+// orphan is the key of an orphan front: its connections have this in common.
 type orphan struct {
 	name    service.PortName
 	removed service.RemovedEndpoint // where their endpoint was removed: nobody else knows what was to become of them
@@ -155,7 +155,7 @@ func (r *Restorer) front(s *SavedConn, family inet.Family) *Front {
 	return f
 }
 
-// SkipIDs has ids of records begin after those of a predecessor.
+// SkipIDs has ids of records begin after a predecessor's.
 func (c Moving) SkipIDs(to uint64) {
 	for {
 		at := c.nextID.Load()
@@ -201,7 +201,7 @@ func (c Passage) Redial(now time.Duration) Step {
 	return c.dialing().redial(now)
 }
 
-// WaitOn goes on with one that AwaitsEndpoint, and that no successor has taken. What was posted meanwhile comes next.
+// WaitOn goes on with one that AwaitsEndpoint, and that no successor has taken. Functions posted meanwhile come next.
 func (c Passage) WaitOn(now time.Duration) Step {
 	until := c.life.entry.waitsUntil()
 	if c.life.dial.retry != nil {
@@ -219,7 +219,7 @@ func (c Passage) registered(f *Front) {
 	core.Registry.add(connMember(c))
 }
 
-// restoreRemoval goes on with that unless the endpoint is back by now.
+// restoreRemoval notes that the endpoint was removed, unless it is back by now.
 func (c Passage) restoreRemoval(s *SavedConn) {
 	if !c.life.entry.front.orphan && c.life.entry.front.serves(s.Endpoint) {
 		c.owner.SetKeepalive(record.Endpoint, KeepaliveFor(c.life.entry.plan.policy.DeadPeer))

@@ -10,10 +10,11 @@ import (
 	"github.com/portald/portald/proxy/waitqueue"
 )
 
-// What a successor needs of a connection or session but its sockets. Times are on the clock of the host: see
-// Options.Start. Fields are only ever added: a successor of another version takes those that it does not find as zero.
+// The state that a successor needs of a connection or session, beside its sockets. Times are on the clock of the host:
+// see Options.Start. Fields are only ever added: a successor of another version takes those that it does not find as
+// zero.
 
-// SavedLife is what SavedConn and SavedSession have in common: most of the record so far.
+// SavedLife has the fields that SavedConn and SavedSession share: most of the record so far.
 type SavedLife struct {
 	Service             service.PortName
 	ID                  uint64
@@ -47,13 +48,13 @@ type SavedConn struct {
 	Broken                 *SavedBreak `cbor:"-"` // nobody passes it on: who restores it after a crash finds out
 }
 
-// SavedBreak is that of a connection one side of which has failed.
+// SavedBreak is the failure of one side of a connection.
 type SavedBreak struct {
 	Side  record.Side
 	Errno syscall.Errno
 }
 
-// SavedRemoval is that of the endpoint of a connection; nil: it is there.
+// SavedRemoval tells that the endpoint of a connection was removed; nil: it is there.
 type SavedRemoval struct {
 	At time.Duration           // when it was noticed
 	Do service.RemovedEndpoint // what the connection's policy says
@@ -88,7 +89,7 @@ type SavedFlow struct {
 	Unknown        bool // the kernel does not tell
 }
 
-// SavedSocket is what the kernel does not tell of a socket.
+// SavedSocket has the state of a socket that the kernel does not tell.
 type SavedSocket struct {
 	Urgent  bool // it has sent an urgent byte
 	Full    bool // its peer does not take bytes at this moment

@@ -2,10 +2,11 @@ package splice
 
 import "github.com/portald/portald/portal/service"
 
-// Bytes are what was read of clients and of endpoints.
+// Bytes counts the bytes read from clients and from endpoints.
 type Bytes struct{ FromClient, FromEndpoint int64 }
 
-// OpenBytes are those of what is open, by service port. It stops nothing, as Snapshot, and allocates less.
+// OpenBytes sums up the bytes of open connections and sessions, by service port. Like Snapshot it stops nothing, and it
+// allocates less.
 func (r *Registry) OpenBytes() map[service.PortName]Bytes {
 	fronts := map[*Front]Bytes{}
 	for _, m := range r.open() {

@@ -7,13 +7,13 @@ import (
 // Stats are figures of a Core at one moment.
 type Stats struct {
 	Connections  int64       // TCP connections that are open
-	Delivering   int64       // of these, those that have ended but for what is still to reach a peer
+	Delivering   int64       // of these, ended but for bytes that are still to reach a peer
 	Sessions     int64       // UDP sessions that are open
-	Waiting      int64       // of these, what waits for an endpoint
-	Descriptors  int64       // held, pipes and listeners and all
-	Pipes        int64       // held
+	Waiting      int64       // connections and sessions that wait for an endpoint
+	Descriptors  int64       // open, pipes and listeners included
+	Pipes        int64       // open
 	PipePages    int64       // of memory, that these may fill
-	Buffers      int64       // that hold bytes
+	Buffers      int64       // with bytes in them
 	ReplayBytes  int64       // of clients, kept to be sent again
 	Kept         int64       // connections that are kept for a successor
 	AcceptErrors uint64      // accepts that failed for a shortage, since the start
@@ -23,7 +23,7 @@ type Stats struct {
 	Limits       Limits
 }
 
-// Limits are how much of each there may be at the most; 0: there is no limit.
+// Limits has the most of each that there may be; 0: there is no limit.
 type Limits struct {
 	Descriptors int64
 	Sessions    int64

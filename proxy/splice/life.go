@@ -10,12 +10,12 @@ import (
 	"github.com/portald/portald/proxy/record"
 )
 
-// life has what a TCP connection and a UDP session have in common: it is admitted, dials one endpoint after the other
+// life is the part that a TCP connection and a UDP session share: it is admitted, dials one endpoint after the other
 // until one is reached, perhaps waits for one, and ends with one Record. Each part has a state of its own, and is told
 // the entry when it needs it. A life is begun in place, so that it costs no allocation. One goroutine at a time owns
 // it; now is the time on the engine's clock.
 //
-// It makes decisions and no system calls: each step that it returns is what its owner has to do next.
+// It makes decisions and no system calls: its owner has to do each step that it returns.
 type life struct {
 	entry     entry
 	admission admission
@@ -24,8 +24,8 @@ type life struct {
 	result    result
 }
 
-// result is what the record tells of the endpoint that was reached, and of the end. The record is made at the end only:
-// it is larger, and an idle connection should be small.
+// result is the part of the record about the endpoint that was reached, and about the end. The record is made at the
+// end only: it is larger, and an idle connection should be small.
 type result struct {
 	connect    time.Duration // since it began; negative: never
 	firstReply time.Duration // since it began; negative: never
@@ -38,7 +38,7 @@ type ended struct {
 	broken error
 }
 
-// ending is how a connection or session ends, or would have. The error is the kernel's for the side that broke it.
+// ending tells how a connection or session ends, or would have. The error is the kernel's for the side that broke it.
 type ending struct {
 	by        record.Side
 	closeType record.CloseType

@@ -15,7 +15,7 @@ import (
 type Options struct {
 	Policy      service.Policy // for what a service port leaves open; zero fields mean service.DefaultPolicy
 	SourcePorts SourcePorts    // local ports of TCP sockets to endpoints; default the kernel's
-	UDPSessions int            // sessions one UDP socket may hold; default DefaultUDPSessions
+	UDPSessions int            // sessions of one UDP socket; default DefaultUDPSessions
 	Account     *quota.Account // of descriptors, sessions and memory; default one without bounds
 	TCPInfo     bool           // records have TCP_INFO of both sockets, which costs a microsecond a connection
 	Start       time.Time      // 0 of the core's clock; one that a successor uses too can go on with it; default now
@@ -51,8 +51,9 @@ type Options struct {
 	// IsLocalKnown is called first, on an event loop: it must not block, nor call the kernel. Not known: IsLocal is
 	// called.
 	IsLocalKnown func(client netip.Addr, iface int) (inside, known bool)
-	// NodeAddresses returns those of this node. If source ranges hold any, its own clients may dial a load balancer's
-	// address from there, where the node has that address itself. It must not block. Default: they are not known.
+	// NodeAddresses returns the addresses of this node. If source ranges contain any, its own clients may dial a load
+	// balancer's address from there, where the node has that address itself. It must not block. Default: they are not
+	// known.
 	NodeAddresses func() []netip.Addr
 	// Returns tells whether an endpoint's replies to the client's address are routed to the socket that the engine
 	// bound to it: not where the two are one, or either is this host. With the index of the interface that the client
@@ -60,7 +61,8 @@ type Options struct {
 	// for each dial of transparent service ports, and may block as IsLocal. Default: they are not, and endpoints see this
 	// node's address.
 	Returns func(client, endpoint netip.Addr, iface int) bool
-	// ReturnsKnown is to Returns what IsLocalKnown is to IsLocal.
+	// ReturnsKnown is called before Returns, on an event loop: it must not block, nor call the kernel. Not known: Returns
+	// is called.
 	ReturnsKnown func(client, endpoint netip.Addr, iface int) (returns, known bool)
 }
 

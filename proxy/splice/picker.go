@@ -31,10 +31,10 @@ type Lease struct {
 	Again    bool   // it is the client's own: if the dial fails, it is picked once more
 }
 
-// lease is what a connection keeps of a Lease.
+// lease is the part of a Lease that a connection keeps.
 type lease struct{ state State }
 
-// State is what is known of an endpoint: the leases of all connections to it report there. It is called on the data
+// State gathers reports about an endpoint: the leases of all connections to it report there. It is called on the data
 // path by several goroutines: it must not block.
 type State interface {
 	// Dialled reports a dial and how long it took: nil when it worked, context.Canceled when it was given up, which is

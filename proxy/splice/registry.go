@@ -10,17 +10,17 @@ import (
 	"github.com/portald/portald/proxy/record"
 )
 
-// Traffic is what has been carried of a connection or session, in bytes. Its owner writes it, and any goroutine reads
-// it.
+// Traffic counts the bytes of a connection or session. Its owner writes it, and any goroutine reads it.
 type Traffic struct{ FromClient, ToEndpoint, FromEndpoint, ToClient atomic.Int64 }
 
-// Snapshot lists what is open. It stops nothing: a connection that begins or ends meanwhile may be in it or not.
+// Snapshot lists the open connections and sessions. It stops nothing: a connection that begins or ends meanwhile may be
+// in it or not.
 func (r *Registry) Snapshot() []record.Live {
 	return liveOf(r.open())
 }
 
-// SnapshotPart lists what is open of one of record.SnapshotParts, from 0: each has about as much. A connection is
-// always of the same part.
+// SnapshotPart lists one of record.SnapshotParts parts of a Snapshot, from 0. All are about as large, and a connection
+// is always in the same one.
 func (r *Registry) SnapshotPart(part int) []record.Live {
 	return liveOf(r.shards[part].appendTo(nil))
 }
@@ -33,7 +33,8 @@ func liveOf(members []member) []record.Live {
 	return all
 }
 
-// All yields what Snapshot lists, one at a time: each overwrites the one before, which takes no memory for all of them.
+// All yields the elements of a Snapshot, one at a time: each overwrites the one before, which takes no memory for all
+// of them.
 func (r *Registry) All() iter.Seq[*record.Live] { return r.eachOf(func(member) bool { return true }) }
 
 // AllSessions is All of the UDP sessions alone.
@@ -57,7 +58,7 @@ func (r *Registry) eachOf(is func(member) bool) iter.Seq[*record.Live] {
 	}
 }
 
-// open is what is registered.
+// open lists all that are registered.
 func (r *Registry) open() []member { return r.all(r.counts.conns.Load() + r.counts.sessions.Load()) }
 
 // Cut ends a connection or session by force, soon: its record has OutcomeCut. False: there is none with that id.
@@ -69,16 +70,16 @@ func (r *Registry) Cut(id uint64) bool {
 	return m != nil
 }
 
-// Registry is what is open, by id. Ids are consecutive, so that event loops seldom wait for each other's shard. An
-// entry is as small as can be, and is found by a look at all of its shard: only Cut asks for one. Safe for concurrent
-// use.
+// Registry has all open connections and sessions, by id. Ids are consecutive, so that event loops seldom wait for each
+// other's shard. An element is as small as can be, and is found by a scan of its shard: only Cut looks for one. Safe
+// for concurrent use.
 type Registry struct {
 	counts         *counts
 	readingTCPInfo chan struct{} // has one element while ReadTCPInfo runs
 	shards         [registryShards]registryShard
 }
 
-// counts are how many connections and sessions there are.
+// counts has the numbers of open connections and sessions.
 type counts struct{ conns, sessions, waiting, delivering atomic.Int64 }
 
 const registryShards = record.SnapshotParts
@@ -133,7 +134,7 @@ func (r *Registry) find(id uint64) member {
 	return nil
 }
 
-// all are those that are open, of which there are about so many.
+// all lists all that are open, of which there are about so many.
 func (r *Registry) all(about int64) []member {
 	all := make([]member, 0, about+about/8)
 	for i := range r.shards {
@@ -142,7 +143,7 @@ func (r *Registry) all(about int64) []member {
 	return all
 }
 
-// each yields what is open, one shard after the other: no memory is taken for all.
+// each yields all that are open, one shard after the other, so that it takes no memory for all.
 func (r *Registry) each(yield func(member) bool) {
 	var some []member
 	for i := range r.shards {

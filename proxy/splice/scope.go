@@ -31,7 +31,7 @@ func (emptyPicker) Retried() {}
 
 func (emptyPicker) Join(netip.AddrPort) State { return nil }
 
-// scope is which endpoints the client of a frontend of that kind may be led to. Depends: those of the cluster if the
+// scope returns which endpoints the client of a frontend of that kind may be led to. depends: the cluster's if the
 // client is inside, since an external traffic policy Local is for clients from outside.
 func (p *plan) scope(kind service.Kind) (s service.Scope, depends bool) {
 	s = p.scopes[kind]

@@ -15,7 +15,7 @@
 //
 // The files stand on each other like this, and name their subject first:
 //
-//   - core, front, registry, entry, engine: what is open, and what serves it. They know no connection.
+//   - core, front, registry, entry, engine: the fronts, and a list of all that is open. They know no connection.
 //   - admission, dial, wait: the parts that TCP connections and UDP sessions share, put together in life. Each has a
 //     state of its own, and is told the entry.
 //   - conn: a TCP connection, by what is done with it: dialling, open, replay, delivery.
@@ -23,7 +23,7 @@
 //   - handover: what a successor or a keeper gets of both, and how one goes on with it.
 //   - inspect: figures, events, and what the kernel tells of sockets.
 //
-// A new limit of what clients may hold goes to package quota, and its check to admission. A new reason to dial again
-// goes to dial_retry or conn_replay. A new way to end is an ending in conn, with its outcome in package record. What an
-// engine has to do for it is a field of Step, never a call from here.
+// A new limit of clients goes to package quota, and its check to admission. A new reason to dial again goes to
+// dial_retry or conn_replay. A new way to end is an ending in conn, with its outcome in package record. If an engine
+// has to do something for it, that is a field of Step, never a call from here.
 package splice

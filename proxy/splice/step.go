@@ -7,7 +7,7 @@ import (
 	"github.com/portald/portald/proxy/record"
 )
 
-// Step is what the engine has to do next for a connection.
+// Step tells the engine what to do next for a connection.
 type Step struct {
 	Kind     StepKind
 	Endpoint netip.AddrPort // of StepDial
@@ -15,16 +15,16 @@ type Step struct {
 	Dial     Dial           // of StepDial: which it is
 	Until    time.Duration  // when to call Expired (of StepDial TimedOut) unless something else is before; negative: never
 	Header   []byte         // of StepCarry: goes to the endpoint before the client's bytes, and is not counted
-	Again    []byte         // of StepCarry: what ClientSent was told so far: the endpoint gets it after Header
+	Again    []byte         // of StepCarry: the bytes that Replay has kept so far: the endpoint gets them after Header
 	Drop     bool           // first close the socket to the endpoint, and forget what was read for it and not sent
 	Reset    bool           // of StepEnd: both peers are to see a reset, else a FIN
 	Deliver  Streams        // of StepEnd: what was read of these, or can be, reaches the peers before: BeginDelivery
 }
 
-// Dial is which of the dials under way it is, 0 or 1: there are two at most. As long as there is one, see HedgeAt.
+// Dial is the number of a dial under way, 0 or 1: there are two at most. As long as there is one, see HedgeAt.
 type Dial uint8
 
-// StepKind is which step it is.
+// StepKind tells the kinds of Step apart.
 type StepKind uint8
 
 // The steps.
@@ -37,7 +37,7 @@ const (
 	StepEnd                       // close both sockets, then call Closed; may come again while Deliver lasts, without it
 )
 
-// step is what comes next for a connection or session.
+// step is the next step of a connection or session. Conn turns it into a Step.
 type step struct {
 	kind     stepKind
 	outcome  record.Outcome // of stepRefuse
@@ -67,7 +67,7 @@ const (
 	FromEndpoint
 )
 
-// StreamFrom is that of a side, none of the proxy.
+// StreamFrom returns the stream that comes from a side, none for the proxy.
 func StreamFrom(side record.Side) Streams {
 	switch side {
 	case record.Client:

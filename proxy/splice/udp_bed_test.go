@@ -148,7 +148,7 @@ func (b *udpBed) SetTimer(at time.Duration) { b.timer = at }
 
 func (b *udpBed) Deliver(data []byte, of SessionConn) { b.deliver(of.(*udpConn).key, string(data)) }
 
-// run calls what is due: what was queued, and all that follows from it.
+// run calls all queued functions and due timers, and all that follows from them.
 func (b *udpBed) run() {
 	for {
 		synctest.Wait() // for lookups that return at once
@@ -251,7 +251,7 @@ func (c *udpConn) reply(n int64) {
 	c.bed.run()
 }
 
-// check holds the sessions against each other: each is in one list of its socket and in one of its client, and counted
+// check compares the sessions with the counts: each is in one list of its socket and in one of its client, and counted
 // once wherever sessions are counted.
 func (b *udpBed) check() {
 	b.t.Helper()
@@ -338,7 +338,7 @@ func (b *udpBed) checkEmpty() {
 	}
 }
 
-// outcomes are those of the records that there are, each with its client.
+// outcomes lists the outcomes of the records so far, each with its client.
 func (b *udpBed) outcomes() (all []string) {
 	for _, r := range b.records {
 		all = append(all, fmt.Sprintf("%s %s", r.Client.Addr(), r.Outcome))

@@ -172,14 +172,14 @@ func (t *Sessions) Restore(s *Session, conn SessionConn, saved *SavedSession) {
 	t.Sweep(now)
 }
 
-// SessionsAt are those of the front's socket at an address; nil: there is no such UDP socket.
+// SessionsAt returns the sessions of the front's socket at an address; nil: there is no such UDP socket.
 func SessionsAt(f *Front, at netip.AddrPort) *Sessions {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return sessionsOf(f.sockets[at])
 }
 
-// sessionsOf are those of a socket; nil: it is none of UDP, or there is none.
+// sessionsOf returns the sessions of a socket; nil: it is not a UDP socket, or there is none.
 func sessionsOf(s Socket) *Sessions {
 	if s == nil {
 		return nil

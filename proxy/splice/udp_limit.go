@@ -15,8 +15,8 @@ type sessionClient struct {
 	n     int // sessions, with those that are being admitted
 }
 
-// sessionRoom is how many sessions a socket and its clients may have, and which are evicted for others. It implements
-// quota.Evicter.
+// sessionRoom decides how many sessions a socket and its clients may have, and which are evicted for others. It
+// implements quota.Evicter.
 type sessionRoom struct{ *Sessions }
 
 func (t *Sessions) room() sessionRoom { return sessionRoom{t} }

@@ -44,13 +44,13 @@ type Session struct {
 	buffered      datagrams // what the client sent during a host lookup, or last during a wait for an endpoint
 }
 
-// maxUnanswered is the size of a first datagram, in bytes, up to which a session keeps it for another endpoint.
+// maxUnanswered is the size in bytes up to which a session keeps its first datagram for another endpoint.
 const maxUnanswered = 4096
 
 // maxBuffered bounds the datagrams that a session keeps during a host lookup. A DNS resolver sends two queries at once.
 const maxBuffered = 8
 
-// detachedTime is how long a detached session passes on the answers of an endpoint that was removed.
+// detachedTime bounds how long a detached session passes on answers of an endpoint that was removed.
 const detachedTime = 3 * time.Second
 
 // Over tells whether the session has ended.
@@ -241,7 +241,7 @@ func (s *Session) moved(err error) bool {
 	return false
 }
 
-// touch makes the session the most recently used of those that wait for their endpoint, or of the others.
+// touch makes the session the most recently used of the sessions that wait for their endpoint, or of the others.
 func (s *Session) touch(awaitingReply bool, now time.Duration) {
 	if awaitingReply {
 		s.life.entry.clientMovedAt(now)
@@ -281,7 +281,7 @@ func (s *Session) depart() {
 	s.life.admission.uncount(&s.life.entry)
 }
 
-// sessionMember is a session as the registry has it.
+// sessionMember is a session as a member of the registry.
 type sessionMember struct{ *Session }
 
 func (m sessionMember) common() *entry { return &m.life.entry }

@@ -21,7 +21,7 @@ type SessionSocket interface {
 	Deliver(data []byte, of SessionConn)
 }
 
-// SessionKey is what makes a session: who writes, and to which local address.
+// SessionKey identifies a session: the client, and the local address that it writes to.
 type SessionKey struct {
 	Client netip.AddrPort
 	Local  netip.Addr
@@ -114,8 +114,7 @@ func (t *Sessions) endAll(o record.Outcome, lists ...*sessionList) {
 }
 
 // Sweep ends the sessions that were silent or have been detached for too long, and sets the timer for the next. All
-// sessions of a socket have the same idle timeout, that of the front's present policy, so the least recently used end
-// first.
+// sessions of a socket have the idle timeout of the front's present policy, so the least recently used end first.
 func (t *Sessions) Sweep(now time.Duration) {
 	next := time.Duration(-1)
 	due := func(at time.Duration) bool {
@@ -194,9 +193,9 @@ func (t *Sessions) awaitsReply(now time.Duration) bool {
 	return t.lists.detachedAwaitingReply.first != nil || s != nil && now < s.life.entry.lastMoved()+answerTime
 }
 
-// originalDst is what the client wrote to. Once rules guard the port only translated flows get here, so where the front
-// has a single frontend it was that one; to ask the kernel is an eighth of a short session's cost. A NodePort stands
-// for several addresses, of which the kernel knows the one.
+// originalDst is the address that the client wrote to. Once rules guard the port only translated flows get here, so
+// where the front has a single frontend it was that one; a lookup in the kernel is an eighth of a short session's cost.
+// A NodePort stands for several addresses, of which the kernel knows the one.
 func (t *Sessions) originalDst(key SessionKey, p *plan) netip.AddrPort {
 	local := netip.AddrPortFrom(key.Local, t.port)
 	lookup := t.core().opts.OriginalDstUDP

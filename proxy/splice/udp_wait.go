@@ -33,7 +33,7 @@ func (s sessionWaiting) await(until time.Duration) {
 	s.life.queue.wait.timer = time.AfterFunc(until-now, sessionWaiter(s).Turn)
 }
 
-// sessionWaiter is a session as those see it who tell it that its wait is over.
+// sessionWaiter is a session as the queue sees it, which tells it that its wait is over.
 type sessionWaiter struct{ *Session }
 
 // Turn has the session look for an endpoint again.

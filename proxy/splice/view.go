@@ -7,7 +7,7 @@ import (
 	"github.com/portald/portald/portal/service"
 )
 
-// View is what a front serves at one moment. It is not changed after it was passed to the front.
+// View has the endpoints and frontends that a front serves at one moment. It is not changed after it was passed to it.
 type View struct {
 	Port      *service.Port      // never nil: scopes, source ranges, policy and all else that both families share
 	Exposures []service.Exposure // the frontends whose traffic it takes, of one family

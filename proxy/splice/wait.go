@@ -9,7 +9,7 @@ import (
 	"github.com/portald/portald/proxy/waitqueue"
 )
 
-// wait is the place of a connection or session in the queue of its Service, as its owner has it.
+// wait is the place of a connection or session in the queue of its Service. Its owner keeps it.
 type wait struct {
 	place  waitqueue.Place // Of is nil: a predecessor had it, and it is not in the queue here
 	took   time.Duration   // until an endpoint was reached, or it ended; 0: neither is so
@@ -17,7 +17,7 @@ type wait struct {
 	timer  *time.Timer     // of a session
 }
 
-// queuePlace is the one in the queue of the Service, if it has waited for an endpoint.
+// queuePlace is the wait of a connection or session for an endpoint, if there was one.
 type queuePlace struct{ wait *wait }
 
 // enter begins to wait for an endpoint, or goes on with that.

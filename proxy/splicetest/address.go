@@ -35,8 +35,8 @@ func (t *trial) refusing() netip.AddrPort {
 	return netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 64, byte(pid >> 8), byte(pid)}), t.ports.next())
 }
 
-// refusingOf is an address without a server in the family of a loopback address. All processes share that of IPv6: it
-// is the address of a connection there, so that nobody listens at it for as long as the trial lasts.
+// refusingOf is an address without a server in the family of a loopback address. All processes share the one of IPv6:
+// it is the address of a connection there, so that nobody listens at it for as long as the trial lasts.
 func (t *trial) refusingOf(host string) netip.AddrPort {
 	if host == loopback {
 		return t.refusing()
@@ -57,7 +57,7 @@ func addrOf(a net.Addr) netip.AddrPort {
 	return netip.AddrPortFrom(at.Addr().Unmap(), at.Port())
 }
 
-// What Winsock calls the errors that other systems have in package syscall.
+// Winsock's numbers of errors that other systems have in package syscall.
 const (
 	winAddrInUse         = syscall.Errno(10048)
 	winConnectionReset   = syscall.Errno(10054)

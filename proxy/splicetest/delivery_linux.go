@@ -267,7 +267,7 @@ func deliversAfterIdleTimeout(t *trial) {
 	})
 }
 
-// deliversBesideHandOver: what is delivered stays where it is, and a successor does not wait for it.
+// deliversBesideHandOver: a connection in delivery stays in its process, and a successor does not wait for it.
 func deliversBesideHandOver(t *trial) {
 	t.eachSide(func(t *trial, from record.Side) {
 		at, accepted := wires(t)

@@ -8,9 +8,9 @@ import (
 
 // Engine is an engine under test.
 type Engine struct {
-	// Open is what splice.New takes. Each call makes an engine of its own.
+	// Open is passed to splice.New. Each call makes an engine of its own.
 	Open func(*splice.Core) (splice.Engine, error)
-	// Can is what this engine is able to do on this system beyond what every engine must.
+	// Can names the optional features that this engine has on this system.
 	Can Capability
 }
 
@@ -24,7 +24,7 @@ const (
 	Interfaces                             // Options.IsLocal gets the interface that a client came in by
 	SourcePorts                            // Options.SourcePorts are used, and used again early
 	LocalPorts                             // a host without a free UDP port is a shortage that a record names
-	Marks                                  // Options.Mark is set on what is sent to endpoints
+	Marks                                  // Options.Mark is set on packets to endpoints
 	Inheritance                            // Options.Listen is used
 	FailedPorts                            // the record has our own address of dials that failed
 	Undelivered                            // the record of a broken connection tells what was read and not delivered

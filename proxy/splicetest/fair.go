@@ -111,8 +111,8 @@ func placesOfEachClient(t *trial) {
 	}
 }
 
-// placesOfOpenConnections: a limit that is set later counts what is open, and ends none of it. A place is free again
-// when a connection ends.
+// placesOfOpenConnections: a limit that is set later counts connections that are open, and ends none of them. A place
+// is free again when a connection ends.
 func placesOfOpenConnections(t *trial) {
 	d := t.start(splice.Options{})
 	f := d.tcp(echoServer(t))

@@ -131,7 +131,7 @@ func (s *succession) takeOver(path string) error {
 // noChange is for scenarios in which nothing happens meanwhile.
 func noChange([]*splice.Departure) {}
 
-// givenBack expects that both hold what they held before the first connection.
+// givenBack expects that both have the resources that they had before the first connection.
 func (s *succession) givenBack() {
 	s.Helper()
 	for _, d := range []struct {

@@ -50,7 +50,7 @@ var (
 	quickUDPIdle = service.Policy{UDPIdle: 50 * time.Millisecond}
 )
 
-// udpIdleChangesWithDefaults: the idle timeout of UDP is that of the moment, for sessions that are open too.
+// udpIdleChangesWithDefaults: the present idle timeout of UDP applies to open sessions too.
 func udpIdleChangesWithDefaults(t *trial) {
 	d := t.start(splice.Options{Policy: service.Policy{UDPIdle: service.Never}})
 	udpIdleChanges(t, d, d.udp(named(t, "a")), func(*front) { d.SetPolicy(quickUDPIdle) })
@@ -74,7 +74,8 @@ func udpIdleChanges(t *trial, d *dataPath, f *front, shorten func(*front)) {
 	d.noRecord(200 * time.Millisecond)
 }
 
-// udpIdleShortened: a shorter idle timeout holds for the next session too when the last one under the longer has ended.
+// udpIdleShortened: a shorter idle timeout applies to the next session too when the last one under the longer has
+// ended.
 func udpIdleShortened(t *trial) {
 	d := t.start(splice.Options{Policy: service.Policy{UDPIdle: time.Hour}})
 	a, b := named(t, "a"), named(t, "b")

@@ -164,7 +164,7 @@ func removedEndpointIsBack(t *trial) {
 	exchange(t, c)
 }
 
-// removedEndpointIsBackAtNewFront is the same where the front was closed meanwhile, as for want of any endpoint.
+// removedEndpointIsBackAtNewFront is the same where the front was closed meanwhile, as when there is no endpoint.
 func removedEndpointIsBackAtNewFront(t *trial) {
 	d := t.start(splice.Options{Policy: resetsAfter(1500 * time.Millisecond)})
 	at := echoServer(t)
@@ -196,8 +196,8 @@ func removedEndpointOfNewFront(t *trial) {
 	}
 }
 
-// lastEndpointRemoved: a front that is closed for want of endpoints takes its connections along; one that is closed
-// because another carrier has the Service does not.
+// lastEndpointRemoved: a front that is closed because there is no endpoint takes its connections along; one that is
+// closed because another carrier has the Service does not.
 func lastEndpointRemoved(t *trial) {
 	d := t.start(splice.Options{Policy: resetsAfter(0)})
 	f, elsewhere := d.tcp(echoServer(t)), d.serve(serving{name: "other", endpoints: []netip.AddrPort{echoServer(t)}})

@@ -138,7 +138,7 @@ func (w way) connect(t *trial) {
 // usage counts what a process has open, and its memory.
 type usage struct {
 	goroutines  int
-	descriptors int64 // or handles, but for those that the engine says it holds
+	descriptors int64 // or handles, without the ones that the engine has in its account
 	heap        uint64
 }
 

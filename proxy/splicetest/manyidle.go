@@ -11,8 +11,8 @@ func manyIdleScenarios() []scenario {
 	return []scenario{{name: "ThousandsIdle", run: thousandsIdle, scope: alone}}
 }
 
-// thousandsIdle: thousands of idle connections are held at once. Each still carries bytes, costs little memory, and is
-// given back at its end. Clients and the endpoint are another process, so that the memory is that of the engine.
+// thousandsIdle: thousands of idle connections are open at once. Each still carries bytes, costs little memory, and is
+// given back at its end. Clients and the endpoint are another process, so that only the engine's memory is measured.
 func thousandsIdle(t *trial) {
 	const most = 64 << 10
 	connections := manyConns()
@@ -45,8 +45,8 @@ func thousandsIdle(t *trial) {
 	})
 }
 
-// manyConns returns how many connections are held at once. Wine has one process that holds the sockets of all others,
-// four for each connection.
+// manyConns returns how many connections are opened. Wine has one process with the sockets of all others, four for each
+// connection.
 func manyConns() int {
 	if runtime.GOOS == "windows" {
 		return 2000
@@ -54,7 +54,7 @@ func manyConns() int {
 	return 5000
 }
 
-// memoryInUse is that of objects and stacks, in bytes.
+// memoryInUse is the memory of objects and stacks, in bytes.
 func memoryInUse() int64 {
 	runtime.GC()
 	runtime.GC()

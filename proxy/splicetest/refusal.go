@@ -76,7 +76,7 @@ func sourceRange(t *trial) {
 }
 
 // sourceRangeOfNode: a client of this node dials a load balancer's address from there, where the node has it itself. It
-// is admitted if the ranges hold another address of the node, which may change.
+// is admitted if the ranges contain another address of the node, which may change.
 func sourceRangeOfNode(t *trial) {
 	var node atomic.Pointer[[]netip.Addr]
 	node.Store(&[]netip.Addr{netip.MustParseAddr("198.51.100.9")})

@@ -20,7 +20,7 @@ func registryScenarios() []scenario {
 	}
 }
 
-// snapshot: what is open is in the snapshot, with what was carried so far, until it has ended.
+// snapshot: an open connection is in the snapshot, with its bytes so far, until it has ended.
 func snapshot(t *trial) {
 	o := timeouts(10_000) // one dial, also on a busy machine
 	o.Policy.UDPIdle = shortUDPIdle.UDPIdle

@@ -46,7 +46,7 @@ func replayScenarios() []scenario {
 // The errors of attempts that were repeated.
 const resetEarly, closedEarly = "reset before a response", "closed before a response"
 
-// mostReplayed is how much of a client is sent again.
+// mostReplayed bounds the bytes of a client that are sent again.
 const mostReplayed = 64 << 10
 
 // replaying is a policy under which what was sent is sent again, with these timeouts of dials.

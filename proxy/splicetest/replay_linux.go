@@ -11,7 +11,7 @@ import (
 	"github.com/portald/portald/proxy/splice"
 )
 
-// replayLinuxScenarios are those for which the system keeps what came before a reset, or that need more than TCP.
+// replayLinuxScenarios need a system that keeps bytes that came before a reset, or more than TCP.
 func replayLinuxScenarios() []scenario {
 	return []scenario{
 		{name: "ReplayNotOfUnreadAnswer", run: replayNotOfUnreadAnswer},

@@ -18,8 +18,8 @@ func retransmitScenarios() []scenario {
 	return []scenario{{name: "RecordOfRetransmits", run: recordOfRetransmits, needs: TCPInfo, scope: network}}
 }
 
-// recordOfRetransmits: segments that are lost on the way to the endpoint are in the record, as those of the endpoint's
-// side alone.
+// recordOfRetransmits: segments that are lost on the way to the endpoint are in the record, as retransmits of the
+// endpoint's side alone.
 func recordOfRetransmits(t *trial) {
 	c := newCluster(t)
 	c.dropEveryTenth(c.pod)

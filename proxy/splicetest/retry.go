@@ -82,7 +82,7 @@ func noEndpointEverAnswers(t *trial) {
 	}
 }
 
-// wantDialFailed expects a reset for want of an endpoint that answers, and not before the time for dials is up.
+// wantDialFailed expects a reset because no endpoint answers, and not before the time for dials is up.
 func wantDialFailed(t *trial, d *dataPath, f *front, after time.Duration) *record.Record {
 	t.Helper()
 	wantReset(t, f.at)
@@ -103,7 +103,7 @@ func noRetries(t *trial) {
 	}
 }
 
-// dialsStallNoOther: clients that wait for an endpoint that does not answer hold up no other.
+// dialsStallNoOther: clients that wait for an endpoint that does not answer delay no other.
 func dialsStallNoOther(t *trial) {
 	d := t.start(timeouts(5000))
 	f := d.tcp(silent(t), echoServer(t))

@@ -193,7 +193,7 @@ func greedyUDPClientOfMany(t *trial) {
 	}
 }
 
-// sessionsOfAll: all service ports together hold no more sessions than the account has, and each still serves.
+// sessionsOfAll: all service ports together have no more sessions than the account allows, and each still serves.
 func sessionsOfAll(t *trial) {
 	var reports atomic.Int64
 	d := t.start(splice.Options{

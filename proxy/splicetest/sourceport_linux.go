@@ -26,7 +26,7 @@ func sourcePortScenarios() []scenario {
 	}
 }
 
-// Ports of these scenarios: those of the data path, and those that the kernel chooses from. The kernel has its defaults
+// Ports of these scenarios: the data path's, and the ports that the kernel chooses from. The kernel has its defaults
 // otherwise.
 const (
 	fewFirst, fewLast = 12000, 12049
@@ -53,8 +53,8 @@ func (c *cluster) startOfFew(opts splice.Options) *dataPath {
 	return c.start(opts)
 }
 
-// track has the node track connections, translate what it sends, and let nothing in but answers and what is meant for
-// listeners.
+// track has the node track connections, translate the packets that it sends, and let nothing in but replies and packets
+// for listeners.
 func (c *cluster) track() {
 	c.Helper()
 	for _, command := range []string{"iptables", "ip6tables"} {

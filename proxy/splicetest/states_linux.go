@@ -42,7 +42,7 @@ type state struct {
 	is    func(s *splice.SavedConn) bool // that this is what was saved; nil: anything is
 }
 
-// states are those of established connections.
+// states are the states of established connections.
 func states() []state {
 	const some = 8 << 20
 	up := func(end bool) func(*succession, *wire) {
@@ -168,8 +168,8 @@ func wantTotals(t *trial, rec *record.Record, w *wire) {
 	}
 }
 
-// handOverOfWhatIsSaved: what a flow held and cannot be made to hold here goes on as it was saved: the rest of a PROXY
-// header, which is not counted, and an urgent byte, which stays one.
+// handOverOfWhatIsSaved: state of a flow that a scenario cannot bring about goes on as it was saved: the rest of a
+// PROXY header, which is not counted, and an urgent byte, which stays one.
 func handOverOfWhatIsSaved(t *trial) {
 	at, accepted := wires(t)
 	s := t.succeeds(splice.Options{}, inet.TCP, at)
@@ -307,8 +307,8 @@ func handOverWaiting(t *trial) {
 	s.givenBack()
 }
 
-// silent hands over what is silent for a while, and ends after twice that, and returns its record. It ends before it
-// would if its silence began with the hand-over; on a busy machine maybe before that.
+// silent hands over a connection or session that is silent for a while, and ends after twice that, and returns its
+// record. It ends before it would if its silence began with the hand-over; on a busy machine maybe before that.
 func (s *succession) silent(handOver func()) (rec *record.Record) {
 	s.Helper()
 	time.Sleep(silence)

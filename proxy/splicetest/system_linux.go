@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// systemScenarios are those that need Linux.
+// systemScenarios need Linux.
 func systemScenarios() []scenario {
 	return slices.Concat(urgentScenarios(), shortageScenarios(), externalScopeScenarios(), transparentScenarios(),
 		sourcePortScenarios(), udpPortScenarios(), markScenarios(), retransmitScenarios(), handOverScenarios(),

@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// systemScenarios are those of the system; they all need Linux.
+// systemScenarios is empty: they all need Linux.
 func systemScenarios() []scenario { return nil }
 
 func isChild() bool { return false }

@@ -44,8 +44,8 @@ func recordHasTCPInfo(t *trial) {
 	wantMeasured(t, "its endpoint", rec.EndpointTCP)
 }
 
-// wantMeasured expects what holds of any socket over which bytes went both ways on one host. Round trips of some
-// microseconds may have no variance.
+// wantMeasured expects figures that are true of any socket over which bytes went both ways on one host. Round trips of
+// some microseconds may have no variance.
 func wantMeasured(t testing.TB, of string, i record.TCPInfo) {
 	t.Helper()
 	if !i.Known || i.RTT <= 0 || max(i.RTT, i.RTTVar) > time.Second || i.DeliveryRate == 0 || i.Retransmits > 2 {
@@ -62,7 +62,7 @@ func recordWithoutTCPInfo(t *trial) {
 	}
 }
 
-// recordOfNoEndpointHasTCPInfo: that of the client, and none of an endpoint that was not reached.
+// recordOfNoEndpointHasTCPInfo: the client's, and none of an endpoint that was not reached.
 func recordOfNoEndpointHasTCPInfo(t *trial) {
 	d := t.start(withTCPInfo)
 	wantReset(t, d.tcp().at)

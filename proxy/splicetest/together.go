@@ -110,7 +110,7 @@ func (f *front) flap(sets [][]netip.AddrPort, until <-chan struct{}) {
 	}
 }
 
-// headerSize is that of a PROXY header of IPv4.
+// headerSize is the size of a PROXY header of IPv4.
 const headerSize = 28
 
 // readFrame reads a PROXY header, and a request after its length.
@@ -266,8 +266,8 @@ func replayAtOwnEndpoint(t *trial) {
 	wantNothingKept(d)
 }
 
-// replayAfterRemoval: what is to become of connections of an endpoint that was removed is no matter of those that have
-// gone to another by then.
+// replayAfterRemoval: the policy for connections of a removed endpoint does not apply to connections that have gone to
+// another by then.
 func replayAfterRemoval(t *trial) {
 	const after = 1200 * time.Millisecond
 	o := replaying()

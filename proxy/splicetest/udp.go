@@ -55,7 +55,7 @@ func udpSessions(t *trial) {
 	}
 }
 
-// udpRepin: a session whose endpoint was taken away picks anew at its client's next datagram.
+// udpRepin: a session whose endpoint was removed picks again at its client's next datagram.
 func udpRepin(t *trial) {
 	d := t.start(splice.Options{})
 	a, b := named(t, "a"), named(t, "b")

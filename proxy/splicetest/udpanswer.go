@@ -20,7 +20,7 @@ func udpAnswerScenarios() []scenario {
 	}
 }
 
-// askSlowly has so many clients ask what is answered later.
+// askSlowly has so many clients send requests that are answered later.
 func askSlowly(t *trial, at netip.AddrPort, n int) (clients []*net.UDPConn) {
 	t.Helper()
 	for range n {
@@ -59,7 +59,7 @@ func udpAnswersThroughFlood(t *trial) {
 	wantAnswers(t, slow, "pod slow")
 }
 
-// udpAnswerOfLeavingEndpoint: an endpoint that leaves the list still answers what it was asked; what is asked next goes
+// udpAnswerOfLeavingEndpoint: an endpoint that leaves the list still answers earlier requests; the next request goes
 // elsewhere, at once.
 func udpAnswerOfLeavingEndpoint(t *trial) {
 	d := t.start(splice.Options{})

@@ -14,7 +14,7 @@ func unreadScenarios() []scenario {
 	return []scenario{{name: "UnreadDownloads", run: unreadDownloads}}
 }
 
-// unreadDownloads: clients that do not read what they asked for get all of it in the end, and hold few pipes meanwhile.
+// unreadDownloads: clients that do not read their responses get all of them in the end, and take few pipes meanwhile.
 func unreadDownloads(t *trial) {
 	const clients, size = 60, 4 << 20 // more than the sockets take
 	want := bytes.Repeat([]byte("0123456789abcdef"), size/16)

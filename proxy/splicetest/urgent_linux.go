@@ -66,7 +66,7 @@ func sendChunks(to *net.TCPConn, data []byte, chunk int) {
 	to.CloseWrite()
 }
 
-// urgencyIsPassedOn: what is urgent at one side is urgent at the other.
+// urgencyIsPassedOn: bytes that are urgent at one side are urgent at the other.
 func urgencyIsPassedOn(t *trial) {
 	d := t.start(splice.Options{})
 	received := make(chan byte, 1)

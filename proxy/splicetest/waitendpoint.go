@@ -204,7 +204,7 @@ func waitLimit(t *trial) {
 	}
 }
 
-// waitingClientLeaves: a client that resets its connection does not wait any more, and holds up none that do.
+// waitingClientLeaves: a client that resets its connection does not wait any more, and delays none that do.
 func waitingClientLeaves(t *trial) {
 	d := t.start(splice.Options{})
 	f := serveWaiting(d, inet.TCP, longest)

@@ -44,7 +44,7 @@ func (s *succession) takenWaiting(taken bool) {
 }
 
 // waitHandOver: connections that wait for an endpoint wait on with the successor, in their order, and so does one that
-// has sent all it has; what is not taken stays.
+// has sent all it has; a connection that is not taken stays.
 func waitHandOver(t *trial) {
 	eitherWay(t, func(t *trial, taken bool) {
 		const n = 8

@@ -48,7 +48,7 @@ type parting struct {
 }
 
 // wholeAnswers: of bytes that are followed by a reset the other side gets as many, and as often all, as if the two were
-// connected directly. What it gets before the reset is never ended by a FIN.
+// connected directly. Bytes before the reset are never followed by a FIN.
 func wholeAnswers(t *trial) {
 	any := net.JoinHostPort(loopback, "0")
 	here := &ground{
@@ -67,14 +67,14 @@ var anySize = []int{10_000, 100_000, 110_000, 1_000_000, 3_000_000}
 // bytes.
 var pattern = bytes.Repeat([]byte("0123456789abcde\n"), 3_000_000/16)
 
-// ground is where the two peers and the data path between them are.
+// ground is the place of the two peers and of the data path between them.
 type ground struct {
 	listen func(*net.ListenConfig) (net.Listener, error)
 	dial   func(d *net.Dialer, to string) (net.Conn, error)
 	front  func(d *dataPath, endpoint netip.AddrPort) netip.AddrPort
 }
 
-// partings compares those of these sizes, of either side, with readers of all kinds.
+// partings compares partings of these sizes, of either side, with readers of all kinds.
 func (t *trial) partings(g *ground, p parting, sizes ...int) {
 	for _, p.up = range []bool{false, true} {
 		for _, p.late = range []time.Duration{0, 500 * time.Millisecond} {
@@ -92,7 +92,7 @@ func (t *trial) partings(g *ground, p parting, sizes ...int) {
 	}
 }
 
-// partings is how often each is tried.
+// partings is the number of tries of each.
 const partings = 10
 
 // compare has the same happen directly and through the engine, in turn.

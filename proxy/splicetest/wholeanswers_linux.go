@@ -15,7 +15,7 @@ func wholeAnswerNetworkScenarios() []scenario {
 	return []scenario{{name: "WholeAnswersOverNetwork", run: wholeAnswersOverNetwork, needs: Delivers, scope: network}}
 }
 
-// wholeAnswersOverNetwork is the same between hosts, whose segments are smaller than those of the loopback interface.
+// wholeAnswersOverNetwork is the same between hosts, whose segments are smaller than the loopback interface's.
 func wholeAnswersOverNetwork(t *trial) {
 	c := newCluster(t)
 	c.run("sysctl -qw net.ipv4.ip_forward=1")

@@ -39,7 +39,7 @@ func (c *calls) ready(uint32, uint8) {
 	c.run()
 }
 
-// run runs what is queued. False: that was nothing.
+// run calls the queued functions. False: there was none.
 func (c *calls) run() bool {
 	c.mu.Lock()
 	queue := c.queue

@@ -2,9 +2,9 @@ package epoll
 
 import "github.com/portald/portald/proxy/splice"
 
-// delivery brings to the peers what is left of a connection that has ended: see splice.Step.Deliver. The kernel drops
-// what a socket has not sent when it is reset, and tells nobody when a peer has acknowledged all: the queue of the
-// socket is read now and then.
+// delivery brings to the peers the rest of a connection that has ended: see splice.Step.Deliver. The kernel drops the
+// bytes that a socket has not sent when it is reset, and tells nobody when a peer has acknowledged all: the queue of
+// the socket is read now and then.
 type delivery struct {
 	splice.Delivery
 	up, down remains

@@ -10,7 +10,7 @@ import (
 // and does not go on yet.
 type standing struct {
 	c      *conn
-	posted []func(now time.Duration) splice.Step // what is to be done if it goes on here
+	posted []func(now time.Duration) splice.Step // functions to call if it goes on here
 }
 
 // depart takes an established connection from its loop, or one that waits for an endpoint; nil: it is neither. Nothing

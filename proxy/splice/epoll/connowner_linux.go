@@ -72,7 +72,7 @@ func (o owner) Keep(tell func(*splice.Kept)) {
 }
 
 // keep begins to note what an established connection does, between two events, or one that stands still. Nil: it cannot
-// be now. What the client has sent and another endpoint may get is worth more to it than that.
+// be now. Bytes of the client that another endpoint may get are worth more to it than that.
 func (o owner) keep() *splice.Kept {
 	c, r, s := o.c, &o.c.relay, &o.c.l.stock
 	if !r.keepable(s) {
@@ -109,7 +109,7 @@ func (o owner) TCPInfo(tell func(client, endpoint record.TCPInfo)) {
 	o.do(func() { tell(o.tcpInfo()) }, func() { tell(record.TCPInfo{}, record.TCPInfo{}) })
 }
 
-// tcpInfo reads that of both sockets, of the endpoint's once it is connected.
+// tcpInfo reads TCP_INFO of both sockets, of the endpoint's once it is connected.
 func (o owner) tcpInfo() (client, endpoint record.TCPInfo) {
 	if o.c.stage < departed {
 		client = TCPInfo(uintptr(o.c.relay.client.fd))

@@ -10,8 +10,8 @@ import (
 	"github.com/portald/portald/proxy/splice"
 )
 
-// dials are the dials under way of a connection: one, whose socket is that of the relay to the endpoint, and a second
-// one beside it where the policy hedges.
+// dials are the dials under way of a connection: one, whose socket is the relay's to the endpoint, and a second one
+// beside it where the policy hedges.
 type dials struct {
 	until  time.Duration // when the first times out; 0: it is not under way
 	second *secondDial   // nil: there is none
@@ -31,7 +31,7 @@ const (
 // any tells whether any dial is under way.
 func (d *dials) any() bool { return d.until != 0 || d.second != nil }
 
-// place is where a dial has its socket and its timeout. The first one's socket is the relay's to the endpoint.
+// place returns the socket and the timeout of a dial. The first one's socket is the relay's to the endpoint.
 func (d *dials) place(which splice.Dial, endpoint *socket) (*socket, *time.Duration) {
 	if which == firstDial {
 		return endpoint, &d.until
@@ -63,7 +63,7 @@ func (d *dials) connect(
 	return from, e
 }
 
-// next is when the first of those under way times out.
+// next is when the first dial under way times out.
 func (d *dials) next() time.Duration {
 	if d.second != nil && (d.until == 0 || d.second.until < d.until) {
 		return d.second.until
@@ -91,7 +91,7 @@ func (d *dials) hangUp(p *poller, which splice.Dial, endpoint *socket) {
 	}
 }
 
-// won leaves the endpoint the socket of the dial that was answered, and closes that of the other one.
+// won makes the socket of the dial that connected the endpoint's, and closes the socket of the other one.
 func (d *dials) won(p *poller, which splice.Dial, endpoint *socket) {
 	second := d.second
 	if second == nil {

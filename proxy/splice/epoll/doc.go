@@ -16,8 +16,8 @@
 //   - dials (conndial_linux.go): one socket to an endpoint, or two where the policy hedges. The client is watched only
 //     if that takes long.
 //   - relaying (connrelay_linux.go): its relay has both sockets and a flow in each direction. A flow copies small loads
-//     through the loop's one buffer, and splices large ones through a pipe. What the destination does not take is
-//     unsent: only then does the flow borrow a buffer or a pipe, from the stock of its loop.
+//     through the loop's one buffer, and splices large ones through a pipe. Bytes that the destination does not take
+//     are unsent: only then does the flow borrow a buffer or a pipe, from the stock of its loop.
 //   - delivering (conndeliver_linux.go): one side has failed, and what it sent before still goes to the other.
 //   - departed (connhandover_linux.go): it stands still while a successor may get it, and goes on here if none does.
 //   - closed: both sockets are closed, and the core writes the record.
@@ -28,9 +28,9 @@
 //
 // # To add something
 //
-// What is done for each load belongs to flow, and costs each load: measure. What is done at an event belongs to conn,
-// or to a part of it that knows no conn: relay, dials, unsent, socket. These stand below conn, so that a part can be
-// read and tested by itself; they return what has happened, and conn tells the core. An idle connection is one object
-// of at most 896 bytes: what few connections need is behind a pointer. Every engine passes the suite of splicetest:
-// add a scenario there first.
+// Work for each load belongs to flow, and costs each load: measure. Work at an event belongs to conn, or to a part of
+// it that knows no conn: relay, dials, unsent, socket. These stand below conn, so that a part can be read and tested by
+// itself; they return what has happened, and conn tells the core. An idle connection is one object of at most 896
+// bytes: what few connections need is behind a pointer. Every engine passes the suite of splicetest: add a scenario
+// there first.
 package epoll

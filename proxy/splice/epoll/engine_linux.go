@@ -19,7 +19,7 @@ type engine struct {
 }
 
 // Open returns what splice.New wants: an engine of so many event loops, each of which keeps one of GOMAXPROCS busy or
-// nearly so. 0 means one less than GOMAXPROCS. What it carries can be kept by a keeper if it has memory to share.
+// nearly so. 0 means one less than GOMAXPROCS. A keeper can keep its connections if it has memory to share.
 func Open(loops int, memory *Memory, keeper Keeper) func(*splice.Core) (splice.Engine, error) {
 	if loops == 0 {
 		loops = max(1, runtime.GOMAXPROCS(0)-1)
@@ -69,7 +69,7 @@ func (e *engine) Run(ctx context.Context) error {
 	return nil
 }
 
-// runCalls runs what is queued for loops that have stopped. False: there was nothing.
+// runCalls calls the functions queued for loops that have stopped. False: there was none.
 func (e *engine) runCalls() (any bool) {
 	for _, l := range e.loops.all {
 		any = l.calls.run() || any

@@ -9,11 +9,11 @@ import (
 	"github.com/portald/portald/proxy/splice"
 )
 
-// quantum is how many bytes one direction may carry before other connections of the loop are served.
+// quantum bounds the bytes that one direction may carry before other connections of the loop are served.
 const quantum = pipeSize
 
 // flow is one direction of a connection, from its source to its destination. It has no memory of its own: an idle
-// connection holds nothing but its two sockets.
+// connection has nothing but its two sockets.
 type flow struct {
 	carried int64 // read from the source
 	passed  int64 // of that, what the destination's socket took
@@ -21,7 +21,7 @@ type flow struct {
 	fin     bool // the source's FIN was read
 	eof     bool // and all before it was passed on
 
-	replay *splice.Replay // keeps what is read, as it may have to be sent again; nil: nobody
+	replay *splice.Replay // keeps the bytes that are read, as they may have to be sent again; nil: nobody
 	unsent
 }
 
@@ -251,7 +251,7 @@ func (f *flow) restart(s *stock) {
 	f.eof, f.loads = false, loads{}
 }
 
-// save returns what the flow has carried and what it holds, which stays where it is.
+// save returns the flow's counts and the bytes that it buffers, which stay where they are.
 func (f *flow) save() splice.SavedFlow {
 	return splice.SavedFlow{
 		Carried: f.carried, Passed: f.passed, FIN: f.fin, EOF: f.eof, Large: f.loads.large, Small: f.loads.small,
@@ -259,7 +259,8 @@ func (f *flow) save() splice.SavedFlow {
 	}
 }
 
-// restore goes on with what a predecessor's flow has carried and held. It returns the files that belong to others.
+// restore goes on with the counts and the buffered bytes of a predecessor's flow. It returns the files that belong to
+// others.
 func (f *flow) restore(s *stock, from splice.SavedFlow, files []int) []int {
 	f.carried, f.passed, f.fin, f.eof = from.Carried, from.Passed, from.FIN, from.EOF
 	f.loads = loads{large: from.Large, small: from.Small}

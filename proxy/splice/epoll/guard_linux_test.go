@@ -94,7 +94,7 @@ func areGuarded(t *testing.T, sockets []int) (are []bool) {
 	return are
 }
 
-// It does so from the first moment on: what a client dialled is asked for before anything is done for it.
+// It does so from the first moment on: the original destination is looked up before anything is done for a client.
 func TestGuardFromTheFirst(t *testing.T) {
 	asked := make(chan bool, 1)
 	opts := splice.Options{OriginalDst: func(fd int, _ inet.Family) (netip.AddrPort, error) {

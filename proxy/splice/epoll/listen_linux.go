@@ -103,5 +103,5 @@ func listenOptions(fd int, p inet.Protocol, at netip.AddrPort) {
 	streamOptions(fd)
 }
 
-// backlog is asked for each listener; the kernel cuts it to net.core.somaxconn (4096 by default).
+// backlog is set for each listener; the kernel cuts it to net.core.somaxconn (4096 by default).
 const backlog = 4096

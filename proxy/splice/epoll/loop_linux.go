@@ -38,7 +38,7 @@ type loops struct {
 	next atomic.Uint32
 }
 
-// turn returns the loops one after the other, to spread what is new over them.
+// turn returns the loops one after the other, to spread new connections over them.
 func (s *loops) turn() *loop { return s.after(s.next.Add(1), 0) }
 
 // after returns the nth loop after that turn.

@@ -13,8 +13,8 @@ import (
 	"github.com/portald/portald/proxy/splice"
 )
 
-// Uploads through one front do not hold up the small exchanges of another: what they carry meanwhile is a few loads,
-// and not one or two of each.
+// Uploads through one front do not delay the small exchanges of another: they carry a few loads meanwhile, and not one
+// or two of each.
 func TestSmallExchangesBesideUploads(t *testing.T) {
 	const uploads, exchanges, most = 128, 30, 64 << 20
 	r := newRigOf(t, 1, splice.Options{})

@@ -26,8 +26,8 @@ type Memory struct {
 // slotMemory is the place of one connection.
 type slotMemory struct{ up, down flowMemory }
 
-// flowMemory is that of one direction. What a loop is about to do it writes here first: of the two entries, current is
-// the one that counts, so that there is never half of one.
+// flowMemory is the shared memory of one direction. A loop notes here each operation before it does it: of the two
+// entries, current is the one that counts, so that there is never half of one.
 type flowMemory struct {
 	entries    [2]entry
 	current    atomic.Uint32
@@ -131,8 +131,8 @@ func (m *Memory) Give(slot uint32) {
 	}
 }
 
-// GiveAll notes that nobody may go by what is noted here of any connection, until it is kept again: who keeps it cannot
-// be told any more what happens, and may take this process for dead.
+// GiveAll notes that nobody may go by the notes of any connection, until it is kept again: who keeps it cannot be told
+// any more what happens, and may take this process for dead.
 func (m *Memory) GiveAll() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -169,7 +169,7 @@ func (m *Memory) buffer(i uint32) *[bufferSize]byte {
 	return (*[bufferSize]byte)(m.bytes[slotsSize+int(i)*bufferSize:])
 }
 
-// index is that of a buffer, false if it is not of this memory.
+// index returns the index of a buffer, false if it is not of this memory.
 func (m *Memory) index(b *[bufferSize]byte) (uint32, bool) {
 	at := uintptr(unsafe.Pointer(b)) - uintptr(unsafe.Pointer(&m.bytes[slotsSize]))
 	if at >= maxBuffers*bufferSize {
@@ -178,7 +178,7 @@ func (m *Memory) index(b *[bufferSize]byte) (uint32, bool) {
 	return uint32(at / bufferSize), true
 }
 
-// reads notes that what is read next comes to the start of a buffer.
+// reads notes that the next bytes are read to the start of a buffer.
 func (f *flowMemory) reads(carried int64, buffer uint32) {
 	next := f.current.Load() ^ 1
 	f.entries[next] = entry{start: carried, buffer: buffer}

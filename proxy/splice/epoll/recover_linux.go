@@ -26,7 +26,7 @@ func Finish(files ...int) {
 	}
 }
 
-// What makes a connection of a predecessor one that nobody can go on with.
+// Errors of connections of a predecessor that nobody can go on with.
 var (
 	ErrEnded    = errors.New("it has ended")
 	ErrFinished = fmt.Errorf("%w: both its ends were passed on", ErrEnded)
@@ -100,7 +100,7 @@ type recovered struct {
 }
 
 // endOfSource tells whether the source is closed because both ways had ended: a FIN was passed on to it by the other
-// direction, and its own has come. What it has sent may still have to be read, and its FIN to be passed on.
+// direction, and its own has come. Bytes that it has sent may still have to be read, and its FIN to be passed on.
 func (r *recovered) endOfSource(other *recovered) bool {
 	if errno, known := r.noted.failure(r.source); errno != 0 || !known || other.noted.ended.Load() == 0 {
 		return false
@@ -127,7 +127,8 @@ func (f *flowMemory) failure(source int) (errno syscall.Errno, known bool) {
 	return errno, true
 }
 
-// recoverBroken is Recover of a connection one side of which has failed. What is left of it is what that side has sent.
+// recoverBroken is Recover of a connection one side of which has failed. Only bytes that this side has sent are left of
+// it.
 func (m *Memory) recoverBroken(
 	s *splice.SavedConn, side record.Side, left, vain *recovered, files []int, pipes map[uint32][2]int,
 ) ([]int, error) {

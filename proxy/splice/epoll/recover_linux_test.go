@@ -19,8 +19,7 @@ import (
 	"github.com/portald/portald/proxy/splice"
 )
 
-// What a process was about to do when it died is known from the kernel and from its notes; or it is known that it is
-// not.
+// The operation of a process that died is known from the kernel and from its notes; or it is known that it is not.
 func TestRecover(t *testing.T) {
 	const before = 1000 // bytes that were carried already
 	for name, c := range map[string]struct {
@@ -260,8 +259,8 @@ func TestRecover(t *testing.T) {
 	}
 }
 
-// The client had ended its stream, and the endpoint has answered it and ended too: its socket is closed. What it had
-// answered, and its end, may not have been passed on; then nothing of it may be missing.
+// The client had ended its stream, and the endpoint has answered it and ended too: its socket is closed. Its answer,
+// and its end, may not have been passed on; then nothing of it may be missing.
 func TestRecoverAnswered(t *testing.T) {
 	const answered = 300
 	for name, c := range map[string]struct {

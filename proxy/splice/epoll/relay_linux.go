@@ -50,7 +50,7 @@ func (r *relay) unguard() {
 	r.endpoint.unguard()
 }
 
-// watch watches the sockets that are not watched yet. What holds by now is reported as their first event.
+// watch watches the sockets that are not watched yet. Their present readiness is reported as their first event.
 func (r *relay) watch(p *poller, h handler) syscall.Errno {
 	if !r.client.watched {
 		events := uint32(streamEvents)
@@ -150,7 +150,7 @@ func (r *relay) restoreSockets(from *splice.SavedConn, client, endpoint int, now
 	r.endpoint.restore(from.ToEndpoint, now)
 }
 
-// restoreFlows goes on with what its flows have carried and hold, in these pipes.
+// restoreFlows goes on with the counts and the buffered bytes of its flows, in these pipes.
 func (r *relay) restoreFlows(s *stock, from *splice.SavedConn, pipes []int) {
 	pipes = r.up.restore(s, from.Up, pipes)
 	r.down.restore(s, from.Down, pipes)

@@ -43,8 +43,8 @@ func (r *relay) positions(to *splice.SavedConn) bool {
 	return !to.Up.Unknown && !to.Down.Unknown
 }
 
-// noteGiven notes whether another process goes on with the connection, or is about to: what is noted here besides is
-// not true then. Nothing else happens to the connection meanwhile.
+// noteGiven notes whether another process goes on with the connection, or is about to: all other notes here are not
+// true then. Nothing else happens to the connection meanwhile.
 func (r *relay) noteGiven(given bool) {
 	switch m := r.up.mem; {
 	case m == nil:

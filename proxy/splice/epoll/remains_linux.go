@@ -2,7 +2,7 @@ package epoll
 
 import "golang.org/x/sys/unix"
 
-// remains delivers what is left of one flow of a connection that has ended: see splice.Step.Deliver.
+// remains delivers the rest of one flow of a connection that has ended: see splice.Step.Deliver.
 type remains struct {
 	wanted bool  // else it is read and discarded, so that a peer goes on that sends before it reads
 	until  int64 // how far it is read
@@ -27,7 +27,7 @@ func remainsOf(f *flow, s *stock, wanted bool, src *socket, ended bool) remains 
 // over tells whether nothing is left of the flow here.
 func (r *remains) over(p progress) bool { return !r.wanted || p == atEOF }
 
-// unacknowledged is how many bytes of a flow are in the send queue of its destination.
+// unacknowledged counts the bytes of a flow in the send queue of its destination.
 func (r *remains) unacknowledged(dst *socket) int64 {
 	if !r.wanted {
 		return 0
@@ -35,7 +35,7 @@ func (r *remains) unacknowledged(dst *socket) int64 {
 	return int64(sysUnacknowledged(dst.fd))
 }
 
-// move carries what is left, and returns atEOF once the destination's socket has all of it.
+// move carries the rest, and returns atEOF once the destination's socket has all of it.
 func (r *remains) move(s *stock, f *flow, src, dst *socket) progress {
 	switch {
 	case !r.wanted:
@@ -76,7 +76,7 @@ func discardFlow(s *stock, f *flow, src *socket) progress {
 		n, e := sysDiscard(src.fd, s.scratch[:])
 		switch {
 		case e != 0 && e != unix.EAGAIN:
-			return destinationFailed // it is that of the other flow
+			return destinationFailed // it is the source of the other flow
 		case n == 0:
 			src.readable = false
 		}

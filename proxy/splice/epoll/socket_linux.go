@@ -52,7 +52,7 @@ func (s *socket) unguard() {
 	}
 }
 
-// end closes the socket for writing: its peer sees a FIN, and the kernel sends what is before that, whoever dies.
+// end closes the socket for writing: its peer sees a FIN, and the kernel sends the bytes before that, whoever dies.
 func (s *socket) end() {
 	s.unguard()
 	sysShutdownWrite(s.fd)

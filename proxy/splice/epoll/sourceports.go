@@ -8,10 +8,10 @@ import (
 	"github.com/portald/portald/proxy/splice"
 )
 
-// sourcePorts is the range of local ports that sockets to endpoints are bound to. If the kernel is asked for one port
-// it reuses it even when it was used towards that endpoint within the last minute (TIME_WAIT), and need not search; if
-// it chooses itself it does neither. Its own range for outgoing connections is left to the rest of the host, since
-// ports that are bound there are not available to connect. Safe for concurrent use.
+// sourcePorts is the range of local ports that sockets to endpoints are bound to. The kernel reuses a port that it is
+// told to bind even when it was used towards that endpoint within the last minute (TIME_WAIT), and need not search; if
+// it chooses the port itself it does neither. Its own range for outgoing connections is left to the rest of the host,
+// since ports that are bound there are not available to connect. Safe for concurrent use.
 type sourcePorts struct {
 	first, size uint32
 	stride      uint32

@@ -11,17 +11,17 @@ import (
 // bufferSize is the most that one read takes, in bytes.
 const bufferSize = 64 << 10
 
-// pipeSize is the capacity asked for a pipe while there are few.
+// pipeSize is the capacity set for a pipe while there are few.
 const pipeSize = quota.MaxPipePages << 12
 
 // stock lends what flows carry bytes with: a loop has one for all of its connections.
 type stock struct {
 	poll    *poller
 	account *quota.Account
-	memory  *Memory // nil: nobody keeps what flows hold
+	memory  *Memory // nil: nobody keeps the buffered bytes of flows
 	pipes   pipePool
 
-	scratch      *[bufferSize]byte // what is read and sent at once
+	scratch      *[bufferSize]byte // for bytes that are read and sent at once
 	scratchIndex uint32            // of scratch in the memory
 	bulk         bool              // a splice carried something in this iteration, and the next load is to grow
 }

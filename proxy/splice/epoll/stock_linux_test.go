@@ -11,7 +11,7 @@ import (
 	"github.com/portald/portald/proxy/splice"
 )
 
-// Clients that do not read what they asked for hold few pipes and little memory, and get all of it in the end.
+// Clients that do not read their responses take few pipes and little memory, and get all of them in the end.
 func TestUnreadDownloads(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")

@@ -8,7 +8,7 @@ const (
 	keepInterval = 15
 )
 
-// streamOptions are those of both sockets of a connection.
+// streamOptions are the options of both sockets of a connection.
 func streamOptions(fd int) {
 	sysSetInt(fd, unix.IPPROTO_TCP, unix.TCP_NODELAY, 1)
 	sysSetInt(fd, unix.SOL_SOCKET, unix.SO_OOBINLINE, 1) // an urgent byte stays in the stream

@@ -35,7 +35,7 @@ func sysPeek(fd int, b []byte) (int, syscall.Errno) {
 	}
 }
 
-// sysDiscard drops up to len(b) bytes of the receive buffer. What is in b is of no meaning.
+// sysDiscard drops up to len(b) bytes of the receive buffer. The contents of b have no meaning.
 func sysDiscard(fd int, b []byte) (int, syscall.Errno) {
 	for {
 		n, _, e := syscall.RawSyscall6(unix.SYS_RECVFROM, uintptr(fd), uintptr(unsafe.Pointer(&b[0])), uintptr(len(b)),
@@ -63,10 +63,10 @@ func sysSendAs(fd int, b []byte, flags uintptr) (int, syscall.Errno) {
 	}
 }
 
-// sysUnread is how many bytes the receive queue of a TCP socket has, without a FIN behind them.
+// sysUnread counts the bytes in the receive queue of a TCP socket, without a FIN behind them.
 func sysUnread(fd int) int { return sysQueue(fd, unix.SIOCINQ) }
 
-// sysUnacknowledged is how many bytes the peer of a TCP socket did not acknowledge yet, with a FIN behind them.
+// sysUnacknowledged counts the bytes that the peer of a TCP socket did not acknowledge yet, with a FIN behind them.
 func sysUnacknowledged(fd int) int { return sysQueue(fd, unix.SIOCOUTQ) }
 
 func sysQueue(fd int, which uint) int {

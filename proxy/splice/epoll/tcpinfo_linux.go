@@ -25,7 +25,7 @@ func TCPInfo(fd uintptr) record.TCPInfo {
 
 func micros[T uint32 | uint64](n T) time.Duration { return time.Duration(n) * time.Microsecond }
 
-// tcpInfoOf reads TCP_INFO. What an older kernel does not know stays 0.
+// tcpInfoOf reads TCP_INFO. Fields that an older kernel does not know stay 0.
 func tcpInfoOf(fd int) (i unix.TCPInfo, ok bool) {
 	size := uint32(unsafe.Sizeof(i))
 	_, _, e := syscall.RawSyscall6(unix.SYS_GETSOCKOPT, uintptr(fd), unix.IPPROTO_TCP, unix.TCP_INFO,
@@ -33,13 +33,13 @@ func tcpInfoOf(fd int) (i unix.TCPInfo, ok bool) {
 	return i, e == 0
 }
 
-// Queues is how many bytes of a TCP socket were not read, and how many its peer did not acknowledge.
+// Queues counts the bytes of a TCP socket that were not read, and the bytes that its peer did not acknowledge.
 func Queues(fd uintptr) (unread, unacknowledged int) {
 	return sysUnread(int(fd)), sysUnacknowledged(int(fd))
 }
 
-// unackedSegments is how many segments in a row without an answer are no accident: the second is sent some 600 ms
-// after the first, the third some 1.4 s.
+// unackedSegments is how many retransmissions in a row without an acknowledgement are no accident: the second is sent
+// some 600 ms after the first, the third some 1.4 s.
 const unackedSegments = 2
 
 // Unresponsive tells whether a TCP socket sends bytes, or probes of its peer's closed window, again and again, and

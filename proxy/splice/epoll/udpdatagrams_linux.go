@@ -17,8 +17,8 @@ const batch = 32
 // maxDatagram is the largest UDP payload, rounded up.
 const maxDatagram = 64 << 10
 
-// datagrams is the UDP buffers of one loop: what is being received from clients, and replies that wait for sendmmsg.
-// Replies of many sessions of one socket leave in one call.
+// datagrams has the UDP buffers of one loop: for datagrams received from clients, and for replies that wait for
+// sendmmsg. Replies of many sessions of one socket leave in one call.
 type datagrams struct {
 	core *splice.Core // counts those that are dropped
 	in   envelope
@@ -28,7 +28,7 @@ type datagrams struct {
 	wait int
 }
 
-// udpClient is where a client's datagrams come from, and the answers to them go.
+// udpClient is the source of a client's datagrams, and the destination of the replies to them.
 type udpClient struct {
 	name  sockaddr
 	local netip.Addr // that it sends to
@@ -139,7 +139,7 @@ func (d *datagrams) flush() {
 	d.wait, d.from = 0, -1
 }
 
-// datagramOptions are those of bound sockets: they report the local address that a datagram was sent to.
+// datagramOptions are the options of bound sockets: they report the local address that a datagram was sent to.
 func datagramOptions(fd int, family inet.Family) {
 	if family == inet.IPv6 {
 		sysSetInt(fd, unix.IPPROTO_IPV6, unix.IPV6_RECVPKTINFO, 1)
@@ -149,6 +149,6 @@ func datagramOptions(fd int, family inet.Family) {
 	sysSetInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, receiveBuffer)
 }
 
-// receiveBuffer is asked for at each bound UDP socket, in bytes, since many clients share it. The kernel cuts it to
+// receiveBuffer is set on each bound UDP socket, in bytes, since many clients share it. The kernel cuts it to
 // net.core.rmem_max.
 const receiveBuffer = 1 << 20

@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// handler owns a descriptor that a poller watches. ready runs on the poller's goroutine; tag is what watch was given.
+// handler owns a descriptor that a poller watches. ready runs on the poller's goroutine; tag comes from watch.
 type handler interface {
 	ready(events uint32, tag uint8)
 }
@@ -92,7 +92,7 @@ func (p *poller) watch(fd int, events uint32, h handler, tag uint8) (uint32, sys
 // received but not handled yet are dropped.
 func (p *poller) forget(id uint32) { p.watches.remove(id) }
 
-// rewatch changes the events of a watch; those that hold already are reported again.
+// rewatch changes the events of a watch; events that are true already are reported again.
 func (p *poller) rewatch(fd int, id, events uint32) {
 	ev := p.watches.change(id, events)
 	sysEpollCtl(p.ep, unix.EPOLL_CTL_MOD, fd, &ev)
@@ -113,7 +113,7 @@ func (p *poller) ignore(h handler, from uint8) {
 	}
 }
 
-// nobody handles events of what is gone.
+// nobody handles events of closed descriptors.
 type nobody struct{}
 
 func (nobody) ready(uint32, uint8) {}

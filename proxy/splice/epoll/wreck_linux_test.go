@@ -117,7 +117,7 @@ func (w *wreck) give(b []byte) {
 	}
 }
 
-// answers is what was noted of the stream to the client.
+// answers has the notes about the stream to the client.
 func (w *wreck) answers() *flowMemory { return &w.m.slots[w.slot].down }
 
 // resume has the next process go on with the connection.

@@ -37,7 +37,7 @@ type conn struct {
 	early    chan load    // guarded by mu; what a client sends while an endpoint is dialled; nil: it is not watched
 }
 
-// mostSteps is how many steps run may find at once: that of a dial, and that of carrying by a dial beside it that was
+// mostSteps is how many steps run may find at once: one of a dial, and one to carry by a dial beside it that was
 // faster.
 const mostSteps = 2
 

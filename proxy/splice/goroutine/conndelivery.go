@@ -10,9 +10,9 @@ import (
 	"github.com/portald/portald/proxy/splice"
 )
 
-// delivery brings to the peers what is left of a connection that has ended: see splice.Step.Deliver. Its directions go
-// on until there is nothing to read. Then the queues of their destinations are read now and then: nothing tells when
-// they have acknowledged all.
+// delivery brings to the peers the rest of a connection that has ended: see splice.Step.Deliver. Its directions go on
+// until there is nothing to read. Then the queues of their destinations are read now and then: nothing tells when they
+// have acknowledged all.
 type delivery struct {
 	splice.Delivery
 	streams splice.Streams
@@ -43,7 +43,7 @@ func (c *conn) brokenBy(side record.Side, err error) splice.Step {
 		return c.Broken(side, cause(err), lost(err))
 	case d.streams == splice.StreamFrom(side):
 		return splice.Step{}
-	default: // nobody is left who takes what is delivered
+	default: // nobody is left to deliver to
 		return splice.Step{Kind: splice.StepEnd, Reset: true}
 	}
 }
@@ -70,7 +70,7 @@ type stream struct {
 	passed   *atomic.Int64
 }
 
-// streams are those of the set. mu is held, and the endpoint is connected.
+// streams returns the directions of the set. mu is held, and the endpoint is connected.
 func (c *conn) streams(of splice.Streams) (all []stream) {
 	t := c.Traffic()
 	if of&splice.FromClient != 0 {

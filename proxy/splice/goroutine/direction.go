@@ -14,7 +14,7 @@ type direction struct {
 	from   source
 	to     sink
 	full   int  // buffers in a row that were
-	keeps  bool // what is read may have to be sent to another endpoint
+	keeps  bool // bytes that are read may have to be sent to another endpoint
 	urgent bool // the byte in hand is its sender's urgent one
 	eof    bool // its stream has ended
 }
@@ -116,7 +116,8 @@ func (d *direction) add(n int64) {
 // moved notes that bytes move. It comes before they are sent: else an answer to them could be noted first.
 func (d *direction) moved() { d.c.Moved(d.c.e.core.Now(), d.from.side == record.Client) }
 
-// end forwards EOF as a half-close. gone: the connection was reset too, and the end may be that of what it has left.
+// end forwards EOF as a half-close. gone: the connection was reset too, and the end may be the end of its remaining
+// bytes.
 func (d *direction) end(gone bool) {
 	d.eof = true
 	d.c.do(func(now time.Duration) splice.Step {

@@ -26,7 +26,7 @@ const (
 	worthSplicing = 16 << 10
 )
 
-// splice carries loads through pipes. What a pipe cannot take, the next read gets: the end, or an urgent byte.
+// splice carries loads through pipes. The next read gets anything that a pipe cannot take: the end, or an urgent byte.
 func (d *direction) splice() bool {
 	for small := 0; small < bulkEnds; {
 		l, err := d.from.fill(d.c.e)
@@ -52,7 +52,7 @@ func (d *direction) splice() bool {
 }
 
 // One io.Copy ends after this many bytes or this time, so that traffic counters stay current, and an idle connection
-// holds no buffer.
+// has no buffer.
 const (
 	copyBytes int64 = 1 << 20
 	copyTime        = time.Second

@@ -5,7 +5,7 @@ import (
 	"syscall"
 )
 
-// read waits for bytes. If Host.Receive or Host.Awaits is available, no buffer is held while it waits.
+// read waits for bytes. If Host.Receive or Host.Awaits is available, it has no buffer while it waits.
 func (d *direction) read() (l load) {
 	if d.c.e.host.Receive == nil {
 		var err error

@@ -15,7 +15,7 @@ type restart struct {
 	gone    bool   // that one has ended by such a failure before it was told
 }
 
-// unreadTime is how long the direction from an endpoint may take to read what is there, once nothing can be sent to it.
+// unreadTime bounds how long the direction from an endpoint may read remaining bytes, once nothing can be sent to it.
 const unreadTime = time.Second
 
 // keep keeps what an endpoint was not sent, in its order: early comes at once now.
@@ -31,7 +31,7 @@ func (r *restart) keep(unsent []load, early chan load) {
 	}
 }
 
-// again sends what comes before what is read of the client. False: it could not.
+// again sends the bytes that come before the next ones read from the client. False: it could not.
 func (d *direction) again(s splice.Step) bool {
 	if s.Header != nil {
 		if _, err := d.to.tcp.Write(s.Header); err != nil {

@@ -15,7 +15,7 @@
 //
 // # To add something
 //
-// What only some systems have is a field of Host, with a method beside it that says what is without. What a step of the
-// core needs is done in conn.perform, or started there if it may wait. Every engine passes the suite of splicetest: add
-// a scenario there first.
+// A call that only some systems have is a field of Host, with a method beside it that says what happens without.
+// conn.perform does a step of the core, or starts it if it may wait. Every engine passes the suite of splicetest: add a
+// scenario there first.
 package goroutine

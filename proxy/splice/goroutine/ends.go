@@ -122,7 +122,7 @@ func (s *sink) send(b []byte, urgent bool) (n int, err error) {
 	return n, cmp.Or(failed, err)
 }
 
-// drain sends what a pipe holds, and gives the pipe back.
+// drain sends the bytes in a pipe, and gives the pipe back.
 func (s *sink) drain(l spliced) (err error) {
 	failed := s.raw.Write(func(fd uintptr) bool {
 		s.unblock()

@@ -56,7 +56,7 @@ func winsock(number syscall.Errno) syscall.Errno {
 	return 0
 }
 
-// winsockError is both: errors.Is finds either. Its text is that of other systems, since that of Windows is translated.
+// winsockError is both: errors.Is finds either. Its text is the one of other systems, since Windows translates its own.
 type winsockError struct{ name, number syscall.Errno }
 
 func (e winsockError) Error() string   { return e.name.Error() }

@@ -15,7 +15,7 @@ func failure(number syscall.Errno) error {
 	return &net.OpError{Op: "dial", Net: "tcp", Err: os.NewSyscallError("connectex", number)}
 }
 
-// What Windows reports is what other systems report, and its number is still found.
+// An error of Windows is the same error as on other systems, and its number is still found.
 func TestNumbersOfWindows(t *testing.T) {
 	for _, c := range []struct {
 		number, name            syscall.Errno

@@ -24,7 +24,7 @@ type Host struct {
 	Interface func(fd uintptr, family inet.Family) int
 	// TCPInfo reads what the kernel tells of a TCP socket.
 	TCPInfo func(fd uintptr) record.TCPInfo
-	// Queues is how many bytes of a TCP socket were not read, and how many its peer did not acknowledge.
+	// Queues counts the bytes of a TCP socket that were not read, and the bytes that its peer did not acknowledge.
 	Queues func(fd uintptr) (unread, unacknowledged int)
 	// Unresponsive tells whether a TCP socket retransmits bytes that were not acknowledged, and nothing came from its
 	// peer for so long.
@@ -33,8 +33,8 @@ type Host struct {
 	// drained: nothing is left to be read, and syscall.RawConn.Read waits for what comes next; or, of 0 bytes, the
 	// connection is no more.
 	Receive func(fd uintptr, buf []byte) (n int, urgent, drained bool, err error)
-	// Awaits tells that syscall.RawConn.Read waits for bytes by a read of none, as on Windows, if there is no Receive:
-	// a connection that is idle holds no buffer then.
+	// Awaits tells that syscall.RawConn.Read waits for bytes by a read of none, as on Windows, if there is no Receive: a
+	// connection that is idle has no buffer then.
 	Awaits bool
 	// Error returns and clears the pending error of a TCP socket (SO_ERROR). Without it, a reset by a peer that has
 	// already sent FIN is noticed only when bytes are sent to that peer.

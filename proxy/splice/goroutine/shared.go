@@ -16,7 +16,7 @@ type shared struct {
 	stop  context.CancelFunc
 	pipes pipes
 	turns turns
-	live  sync.WaitGroup // connections, sockets, what is called for their owners, and Run itself
+	live  sync.WaitGroup // connections, sockets, calls for their owners, and Run itself
 
 	mu    sync.Mutex
 	state state // guarded by mu

@@ -17,7 +17,7 @@ type socket interface {
 	end()  // it closes, soon
 }
 
-// sockets are those that are open.
+// sockets is the set of open sockets.
 type sockets struct {
 	mu  sync.Mutex
 	all map[socket]struct{} // guarded by mu

@@ -9,7 +9,7 @@ import (
 	"github.com/portald/portald/proxy/splicetest"
 )
 
-// What Linux can do beside that.
+// The engine with the calls that only Linux has.
 func TestSuiteOnLinux(t *testing.T) {
 	splicetest.Run(t, splicetest.Engine{
 		Open: goroutine.Open(goroutine.Host{

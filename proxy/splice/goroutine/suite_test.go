@@ -9,7 +9,7 @@ import (
 	"github.com/portald/portald/proxy/splicetest"
 )
 
-// What every system can do.
+// The engine with the calls that every system has.
 func TestSuite(t *testing.T) {
 	splicetest.Run(t, splicetest.Engine{Open: goroutine.Open(goroutine.Host{})})
 }

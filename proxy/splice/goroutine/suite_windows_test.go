@@ -10,7 +10,7 @@ import (
 	"github.com/portald/portald/proxy/splicetest"
 )
 
-// What Windows can do.
+// The engine with the calls of Windows.
 func TestSuite(t *testing.T) {
 	e := splicetest.Engine{Open: goroutine.Open(goroutine.Host{Refusals: platform.ReportRefusals, Awaits: true})}
 	if !underWine() {

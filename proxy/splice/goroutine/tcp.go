@@ -34,7 +34,8 @@ func guard(socket *net.TCPConn) { _ = socket.SetLinger(0) } // fails if it is br
 // unguard ends that. A socket that is closed by a FIN must not be guarded.
 func unguard(socket *net.TCPConn) { _ = socket.SetLinger(-1) }
 
-// closeWrite closes a socket for writing: its peer sees a FIN, and the kernel sends what is before that, whoever dies.
+// closeWrite closes a socket for writing: its peer sees a FIN, and the kernel sends the bytes before that, whoever
+// dies.
 func closeWrite(socket *net.TCPConn) {
 	unguard(socket)
 	_ = socket.CloseWrite() // broken: its own direction says so

@@ -49,7 +49,7 @@ func (s *session) Dial(to netip.AddrPort, as netip.Addr, first []byte) (netip.Ad
 // datagrams are buffers for one datagram each.
 var datagrams = sync.Pool{New: func() any { return new([maxDatagram]byte) }}
 
-// receive forwards replies of the endpoint until the socket is closed. With Host.Awaits it holds a buffer only while
+// receive forwards replies of the endpoint until the socket is closed. With Host.Awaits it has a buffer only while
 // there is a reply.
 func (s *session) receive(udp *net.UDPConn) {
 	raw, err := udp.SyscallConn()

@@ -41,7 +41,7 @@ type Pool struct {
 	free   []Pipe
 	fresh  []Pipe        // that are not to be used yet
 	unused int           // how many of free were not needed since Expire was called
-	retry  time.Duration // when to ask the kernel for a pipe again
+	retry  time.Duration // when to try to make a pipe again
 	armed  bool          // Expire will be called
 }
 
@@ -126,7 +126,7 @@ func (p *Pool) Expire() (again bool) {
 		p.Discard(q)
 	}
 	p.free = append(p.free[:0], p.free[p.unused:]...)
-	p.free, p.fresh = append(p.free, p.fresh...), nil // whether they may be used is asked again
+	p.free, p.fresh = append(p.free, p.fresh...), nil // Take calls mayUse again
 	p.unused = len(p.free)
 	p.armed = p.unused > 0
 	return p.armed
@@ -140,7 +140,7 @@ func (p *Pool) Discard(q Pipe) {
 	q.Close()
 }
 
-// Close closes what is idle.
+// Close closes the idle pipes.
 func (p *Pool) Close() {
 	for _, q := range append(p.free, p.fresh...) {
 		p.Discard(q)
