@@ -54,14 +54,14 @@ func deleteFlows(ctx context.Context, names [][]byte) (deleted int, err error) {
 func listStale(
 	ctx context.Context, request []byte, q inet.FlowQuery, stale func(inet.Flow) bool,
 ) (names [][]byte, err error) {
-	list := nl.NewNetlinkRequest(unix.NFNL_SUBSYS_CTNETLINK<<8|ipctnlGet, unix.NLM_F_DUMP)
+	list := nl.NewNetlinkRequest(unix.NFNL_SUBSYS_CTNETLINK<<8|nl.IPCTNL_MSG_CT_GET, unix.NLM_F_DUMP)
 	list.AddRawData(request)
 	err = list.ExecuteIter(unix.NETLINK_NETFILTER, 0, func(b []byte) bool {
-		attributes := b[min(len(b), nfgenmsgSize):]
+		attributes := b[min(len(b), nl.SizeofNfgenmsg):]
 		if f, ok := parseFlow(attributes); ok && matches(q, f) && stale(f) {
-			name := append([]byte(nil), b[:nfgenmsgSize]...)
-			name = attribute(name, ctaTupleOrig|unix.NLA_F_NESTED, find(attributes, ctaTupleOrig))
-			names = append(names, attribute(name, ctaID, find(attributes, ctaID)))
+			name := append([]byte(nil), b[:nl.SizeofNfgenmsg]...)
+			name = attribute(name, nl.CTA_TUPLE_ORIG|unix.NLA_F_NESTED, find(attributes, nl.CTA_TUPLE_ORIG))
+			names = append(names, attribute(name, nl.CTA_ID, find(attributes, nl.CTA_ID)))
 		}
 		return ctx.Err() == nil
 	})
@@ -81,15 +81,15 @@ func matches(q inet.FlowQuery, f inet.Flow) bool {
 
 // parseFlow returns the flow that an entry's attributes describe; false: it is not between ports.
 func parseFlow(attributes []byte) (f inet.Flow, ok bool) {
-	original := find(attributes, ctaTupleOrig)
-	protocol := find(find(original, ctaTupleProto), ctaProtoNum)
+	original := find(attributes, nl.CTA_TUPLE_ORIG)
+	protocol := find(find(original, nl.CTA_TUPLE_PROTO), nl.CTA_PROTO_NUM)
 	to, known := destination.of(original)
-	replier, replies := source.of(find(attributes, ctaTupleReply))
+	replier, replies := source.of(find(attributes, nl.CTA_TUPLE_REPLY))
 	if !known || !replies || len(protocol) != 1 {
 		return f, false
 	}
 	f.Protocol, f.To, f.Replier = inet.Protocol(protocol[0]), to, replier
-	if status := find(attributes, ctaStatus); len(status) == 4 {
+	if status := find(attributes, nl.CTA_STATUS); len(status) == 4 {
 		f.Replied = binary.BigEndian.Uint32(status)&ipsSeenReply != 0
 	}
 	return f, true
@@ -99,7 +99,7 @@ func parseFlow(attributes []byte) (f inet.Flow, ok bool) {
 func flowRequests(q inet.FlowQuery) (out [][]byte) {
 	if q.Unreplied {
 		b := []byte{unix.AF_UNSPEC, 0, 0, 0} // struct nfgenmsg
-		b = attribute(b, ctaStatus, make([]byte, 4))
+		b = attribute(b, nl.CTA_STATUS, make([]byte, 4))
 		return [][]byte{attribute(b, ctaStatusMask, binary.BigEndian.AppendUint32(nil, ipsSeenReply|ipsDstNAT))}
 	}
 	for _, family := range inet.Families() {
@@ -128,16 +128,16 @@ func udpRequest(family inet.Family, to netip.AddrPort) []byte {
 	}
 	parts := uint32(filterProtocol)
 	b := []byte{number, 0, 0, 0} // struct nfgenmsg
-	b = nest(b, ctaTupleOrig, func(b []byte) []byte {
+	b = nest(b, nl.CTA_TUPLE_ORIG, func(b []byte) []byte {
 		if to.Addr().Is4() && !to.Addr().IsUnspecified() {
 			parts |= filterDst
-			b = nest(b, ctaTupleIP, func(b []byte) []byte { return attribute(b, ctaIPv4Dst, to.Addr().AsSlice()) })
+			b = nest(b, nl.CTA_TUPLE_IP, func(b []byte) []byte { return attribute(b, nl.CTA_IP_V4_DST, to.Addr().AsSlice()) })
 		}
-		return nest(b, ctaTupleProto, func(b []byte) []byte {
-			b = attribute(b, ctaProtoNum, []byte{unix.IPPROTO_UDP})
+		return nest(b, nl.CTA_TUPLE_PROTO, func(b []byte) []byte {
+			b = attribute(b, nl.CTA_PROTO_NUM, []byte{unix.IPPROTO_UDP})
 			if to.IsValid() {
 				parts |= filterDstPort
-				b = attribute(b, ctaProtoDst, binary.BigEndian.AppendUint16(nil, to.Port()))
+				b = attribute(b, nl.CTA_PROTO_DST_PORT, binary.BigEndian.AppendUint16(nil, to.Port()))
 			}
 			return b
 		})
@@ -148,7 +148,7 @@ func udpRequest(family inet.Family, to netip.AddrPort) []byte {
 }
 
 func deleteFlow(name []byte) error {
-	r := nl.NewNetlinkRequest(unix.NFNL_SUBSYS_CTNETLINK<<8|ipctnlDelete, unix.NLM_F_ACK)
+	r := nl.NewNetlinkRequest(unix.NFNL_SUBSYS_CTNETLINK<<8|nl.IPCTNL_MSG_CT_DELETE, unix.NLM_F_ACK)
 	r.AddRawData(name)
 	_, err := r.Execute(unix.NETLINK_NETFILTER, 0)
 	return err

@@ -37,21 +37,23 @@ func (e entry) add(t testing.TB) {
 	if to != via {
 		status |= ipsDstNAT | 1<<8 // done
 	}
-	b := tuple([]byte{addressFamily(client.Addr()), 0, 0, 0}, ctaTupleOrig, byte(e.protocol), client, to)
-	b = tuple(b, ctaTupleReply, byte(e.protocol), via, client)
-	b = attribute(b, ctaStatus, binary.BigEndian.AppendUint32(nil, status))
-	b = attribute(b, ctaTimeout, binary.BigEndian.AppendUint32(nil, 60))
+	b := tuple([]byte{addressFamily(client.Addr()), 0, 0, 0}, nl.CTA_TUPLE_ORIG, byte(e.protocol), client, to)
+	b = tuple(b, nl.CTA_TUPLE_REPLY, byte(e.protocol), via, client)
+	b = attribute(b, nl.CTA_STATUS, binary.BigEndian.AppendUint32(nil, status))
+	b = attribute(b, nl.CTA_TIMEOUT, binary.BigEndian.AppendUint32(nil, 60))
 	if e.protocol == inet.TCP {
 		state := byte(1) // TCP_CONNTRACK_SYN_SENT
 		if e.replied {
 			state = 3 // TCP_CONNTRACK_ESTABLISHED
 		}
-		b = nest(b, ctaProtoinfo, func(b []byte) []byte {
-			return nest(b, ctaProtoinfoTCP, func(b []byte) []byte { return attribute(b, ctaProtoinfoState, []byte{state}) })
+		b = nest(b, nl.CTA_PROTOINFO, func(b []byte) []byte {
+			return nest(b, nl.CTA_PROTOINFO_TCP, func(b []byte) []byte {
+				return attribute(b, nl.CTA_PROTOINFO_TCP_STATE, []byte{state})
+			})
 		})
 	}
 	if e.protocol == inet.SCTP {
-		b = nest(b, ctaProtoinfo, func(b []byte) []byte {
+		b = nest(b, nl.CTA_PROTOINFO, func(b []byte) []byte {
 			return nest(b, 3, func(b []byte) []byte { // CTA_PROTOINFO_SCTP: state, and the tags of both sides
 				b = attribute(b, 1, []byte{2})
 				b = attribute(b, 2, []byte{0, 0, 0, 1})
@@ -59,7 +61,8 @@ func (e entry) add(t testing.TB) {
 			})
 		})
 	}
-	r := nl.NewNetlinkRequest(unix.NFNL_SUBSYS_CTNETLINK<<8|ipctnlNew, unix.NLM_F_CREATE|unix.NLM_F_EXCL|unix.NLM_F_ACK)
+	r := nl.NewNetlinkRequest(unix.NFNL_SUBSYS_CTNETLINK<<8|nl.IPCTNL_MSG_CT_NEW,
+		unix.NLM_F_CREATE|unix.NLM_F_EXCL|unix.NLM_F_ACK)
 	r.AddRawData(b)
 	if _, err := r.Execute(unix.NETLINK_NETFILTER, 0); err != nil {
 		t.Fatalf("add %s: %v", e, err)
@@ -71,7 +74,7 @@ func entries(t *testing.T) (out []string) {
 	t.Helper()
 	err := ListFlows(t.Context(), false, func(b []byte) bool {
 		f, ok := parseFlow(b)
-		client, known := source.of(find(b, ctaTupleOrig))
+		client, known := source.of(find(b, nl.CTA_TUPLE_ORIG))
 		if !ok || !known {
 			t.Errorf("an entry that cannot be read: %x", b)
 		}
@@ -108,7 +111,7 @@ func TestProlongFlow(t *testing.T) {
 		}
 	}
 	err = ListFlows(t.Context(), false, func(b []byte) bool {
-		if left := binary.BigEndian.Uint32(find(b, ctaTimeout)); left < 900 || left > 1000 {
+		if left := binary.BigEndian.Uint32(find(b, nl.CTA_TIMEOUT)); left < 900 || left > 1000 {
 			t.Errorf("it is known for %d s more", left)
 		}
 		return true

@@ -8,6 +8,7 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
 )
 
@@ -122,16 +123,16 @@ func (c *ConntrackEvents) read() (int, error) {
 
 // eachFlow calls each with the flows of the messages in a datagram.
 func eachFlow(b []byte, each func(begins bool, flow []byte)) {
-	for len(b) >= unix.SizeofNlMsghdr+nfgenmsgSize {
+	for len(b) >= unix.SizeofNlMsghdr+nl.SizeofNfgenmsg {
 		size := int(binary.NativeEndian.Uint32(b))
-		if size < unix.SizeofNlMsghdr+nfgenmsgSize || size > len(b) {
+		if size < unix.SizeofNlMsghdr+nl.SizeofNfgenmsg || size > len(b) {
 			return
 		}
 		switch binary.NativeEndian.Uint16(b[4:]) {
-		case unix.NFNL_SUBSYS_CTNETLINK<<8 | ipctnlNew:
-			each(true, b[unix.SizeofNlMsghdr+nfgenmsgSize:size])
-		case unix.NFNL_SUBSYS_CTNETLINK<<8 | ipctnlDelete:
-			each(false, b[unix.SizeofNlMsghdr+nfgenmsgSize:size])
+		case unix.NFNL_SUBSYS_CTNETLINK<<8 | nl.IPCTNL_MSG_CT_NEW:
+			each(true, b[unix.SizeofNlMsghdr+nl.SizeofNfgenmsg:size])
+		case unix.NFNL_SUBSYS_CTNETLINK<<8 | nl.IPCTNL_MSG_CT_DELETE:
+			each(false, b[unix.SizeofNlMsghdr+nl.SizeofNfgenmsg:size])
 		}
 		b = b[min(len(b), (size+3)&^3):]
 	}

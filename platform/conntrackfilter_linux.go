@@ -1,19 +1,8 @@
 package platform
 
-import "golang.org/x/sys/unix"
-
-// Attributes and bits of linux/netfilter/nfnetlink_conntrack.h and nf_conntrack_common.h.
-const (
-	ctaStatus           = 3
-	ctaProtoinfo        = 4
-	ctaStatusMask       = 26
-	ctaProtoinfoTCP     = 1
-	ctaProtoinfoState   = 1
-	ipctnlNew           = 0
-	ipsSeenReply        = 1 << 1
-	ipsDstNAT           = 1 << 5
-	tcpConntrackLastACK = 6
-	tcpConntrackWait    = 7 // TIME_WAIT
+import (
+	"github.com/vishvananda/netlink/nl"
+	"golang.org/x/sys/unix"
 )
 
 // Offsets of linux/filter.h, relative to which a program asks for an attribute: in the message from the byte in A, or
@@ -39,10 +28,10 @@ func flowFilter(all, onlyFailures bool) []unix.SockFilter {
 		return append(program, accept)
 	}
 	program = append(program, store(0))
-	closed := append(state(), jumpIf(tcpConntrackLastACK, 1, 0), jumpIf(tcpConntrackWait, 0, 1), drop)
-	ended := append(findInside(ctaProtoinfoTCP), jumpIf(0, uint8(len(closed)), 0)) // another protocol's: see accept
+	closed := append(state(), jumpIf(nl.TCP_CONNTRACK_LAST_ACK, 1, 0), jumpIf(nl.TCP_CONNTRACK_TIME_WAIT, 0, 1), drop)
+	ended := append(findInside(nl.CTA_PROTOINFO_TCP), jumpIf(0, uint8(len(closed)), 0)) // another protocol's: see accept
 	ended = append(append(ended, closed...), accept)
-	program = append(program, findAttribute(ctaProtoinfo)...)
+	program = append(program, findAttribute(nl.CTA_PROTOINFO)...)
 	program = append(program, jumpIf(0, uint8(len(ended)), 0))
 	program = append(program, ended...)
 	return append(program, load(0), jumpIfSet(ipsSeenReply, 0, 1), drop, accept)
@@ -50,14 +39,14 @@ func flowFilter(all, onlyFailures bool) []unix.SockFilter {
 
 // status loads the status of the flow, which every event has.
 func status() []unix.SockFilter {
-	return append(findAttribute(ctaStatus),
+	return append(findAttribute(nl.CTA_STATUS),
 		unix.SockFilter{Code: unix.BPF_MISC | unix.BPF_TAX},
 		unix.SockFilter{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_IND, K: nlaHeader})
 }
 
 // state loads the state of TCP from its attribute, which begins at A.
 func state() []unix.SockFilter {
-	return append(findInside(ctaProtoinfoState),
+	return append(findInside(nl.CTA_PROTOINFO_TCP_STATE),
 		unix.SockFilter{Code: unix.BPF_MISC | unix.BPF_TAX},
 		unix.SockFilter{Code: unix.BPF_LD | unix.BPF_B | unix.BPF_IND, K: nlaHeader})
 }
@@ -65,7 +54,7 @@ func state() []unix.SockFilter {
 // findAttribute puts into A where the flow's attribute of a kind begins, 0 if it has none.
 func findAttribute(kind uint32) []unix.SockFilter {
 	return []unix.SockFilter{
-		{Code: unix.BPF_LD | unix.BPF_IMM, K: unix.SizeofNlMsghdr + nfgenmsgSize},
+		{Code: unix.BPF_LD | unix.BPF_IMM, K: unix.SizeofNlMsghdr + nl.SizeofNfgenmsg},
 		{Code: unix.BPF_LDX | unix.BPF_IMM, K: kind},
 		{Code: unix.BPF_LD | unix.BPF_B | unix.BPF_ABS, K: adAttr},
 	}

@@ -14,15 +14,15 @@ import (
 // call, until it returns false. If onlyTranslated is set, the kernel leaves out those whose destination was not
 // translated, from Linux 5.16 on. Needs CAP_NET_ADMIN.
 func ListFlows(ctx context.Context, onlyTranslated bool, each func(flow []byte) bool) error {
-	list := nl.NewNetlinkRequest(unix.NFNL_SUBSYS_CTNETLINK<<8|ipctnlGet, unix.NLM_F_DUMP)
+	list := nl.NewNetlinkRequest(unix.NFNL_SUBSYS_CTNETLINK<<8|nl.IPCTNL_MSG_CT_GET, unix.NLM_F_DUMP)
 	request := []byte{unix.AF_UNSPEC, 0, 0, 0} // struct nfgenmsg
 	if onlyTranslated {
 		bit := binary.BigEndian.AppendUint32(nil, ipsDstNAT)
-		request = attribute(attribute(request, ctaStatus, bit), ctaStatusMask, bit)
+		request = attribute(attribute(request, nl.CTA_STATUS, bit), ctaStatusMask, bit)
 	}
 	list.AddRawData(request)
 	err := list.ExecuteIter(unix.NETLINK_NETFILTER, 0, func(b []byte) bool {
-		return ctx.Err() == nil && each(b[min(len(b), nfgenmsgSize):])
+		return ctx.Err() == nil && each(b[min(len(b), nl.SizeofNfgenmsg):])
 	})
 	if errors.Is(err, nl.ErrDumpInterrupted) {
 		err = nil // the table changed during the dump

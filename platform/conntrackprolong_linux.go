@@ -28,10 +28,10 @@ func NewFlowProlonger() (*FlowProlonger, error) {
 // passes before: then it is the kernel's own time again. It is no error if the kernel does not know the flow. Needs
 // CAP_NET_ADMIN.
 func (p *FlowProlonger) Prolong(client, to netip.AddrPort, by time.Duration) error {
-	b := tuple([]byte{addressFamily(client.Addr()), 0, 0, 0}, ctaTupleOrig, unix.IPPROTO_UDP, client, to)
+	b := tuple([]byte{addressFamily(client.Addr()), 0, 0, 0}, nl.CTA_TUPLE_ORIG, unix.IPPROTO_UDP, client, to)
 	seconds := uint32((by + time.Second - 1) / time.Second)
-	r := nl.NewNetlinkRequest(unix.NFNL_SUBSYS_CTNETLINK<<8|ipctnlNew, unix.NLM_F_ACK)
-	r.AddRawData(attribute(b, ctaTimeout, binary.BigEndian.AppendUint32(nil, seconds)))
+	r := nl.NewNetlinkRequest(unix.NFNL_SUBSYS_CTNETLINK<<8|nl.IPCTNL_MSG_CT_NEW, unix.NLM_F_ACK)
+	r.AddRawData(attribute(b, nl.CTA_TIMEOUT, binary.BigEndian.AppendUint32(nil, seconds)))
 	r.Sockets = p.sockets
 	if _, err := r.Execute(unix.NETLINK_NETFILTER, 0); err != nil && !errors.Is(err, syscall.ENOENT) {
 		return fmt.Errorf("prolong the flow of %s to %s: %w", client, to, err)

@@ -8,6 +8,7 @@ import (
 	"syscall"
 	"unsafe"
 
+	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
 )
 
@@ -70,31 +71,19 @@ func (t *ConntrackTable) take() (int, error) {
 	return fd, nil
 }
 
-// Attributes of linux/netfilter/nfnetlink_conntrack.h.
+// Attributes and flags of linux/netfilter/nfnetlink_conntrack.h, and bits of nf_conntrack_common.h: nl lacks these.
 const (
-	ctaTupleOrig   = 1
-	ctaTupleReply  = 2
-	ctaID          = 12
-	ctaTimeout     = 7
 	ctaFilter      = 25
-	ctaTupleIP     = 1
-	ctaTupleProto  = 2
-	ctaIPv4Src     = 1
-	ctaIPv4Dst     = 2
-	ctaIPv6Src     = 3
-	ctaIPv6Dst     = 4
-	ctaProtoNum    = 1
-	ctaProtoSrc    = 2
-	ctaProtoDst    = 3
+	ctaStatusMask  = 26
 	ctaFilterOrig  = 1      // which parts of the original tuple have to be as given
 	filterDst      = 1 << 1 // of these, the destination's address
 	filterProtocol = 1 << 3 // the protocol
 	filterDstPort  = 1 << 5 // the destination's port
-	ipctnlGet      = 1
-	ipctnlDelete   = 2
-	nfgenmsgSize   = 4
-	flowAnswerSize = 2048 // one entry with all its counters and extensions takes some 300 bytes
+	ipsSeenReply   = 1 << 1
+	ipsDstNAT      = 1 << 5
 )
+
+const flowAnswerSize = 2048 // one entry with all its counters and extensions takes some 300 bytes
 
 // lookUpFlow looks up a flow by its reply tuple: from local to client.
 func lookUpFlow(fd int, client, local netip.AddrPort) (netip.AddrPort, error) {
@@ -132,9 +121,9 @@ func flowRequest(b []byte, client, local netip.AddrPort) []byte {
 	ne := binary.NativeEndian
 	b = append(b, make([]byte, unix.SizeofNlMsghdr)...)
 	b = append(b, addressFamily(client.Addr()), 0, 0, 0) // struct nfgenmsg
-	b = tuple(b, ctaTupleReply, unix.IPPROTO_UDP, local, client)
+	b = tuple(b, nl.CTA_TUPLE_REPLY, unix.IPPROTO_UDP, local, client)
 	ne.PutUint32(b[0:], uint32(len(b)))
-	ne.PutUint16(b[4:], unix.NFNL_SUBSYS_CTNETLINK<<8|ipctnlGet)
+	ne.PutUint16(b[4:], unix.NFNL_SUBSYS_CTNETLINK<<8|nl.IPCTNL_MSG_CT_GET)
 	ne.PutUint16(b[6:], unix.NLM_F_REQUEST)
 	return b
 }
@@ -148,19 +137,19 @@ func addressFamily(a netip.Addr) byte {
 
 // tuple is one direction of a flow.
 func tuple(b []byte, kind uint16, protocol byte, from, to netip.AddrPort) []byte {
-	src, dst := uint16(ctaIPv4Src), uint16(ctaIPv4Dst)
+	src, dst := uint16(nl.CTA_IP_V4_SRC), uint16(nl.CTA_IP_V4_DST)
 	if from.Addr().Is6() {
-		src, dst = ctaIPv6Src, ctaIPv6Dst
+		src, dst = nl.CTA_IP_V6_SRC, nl.CTA_IP_V6_DST
 	}
 	return nest(b, kind, func(b []byte) []byte {
-		b = nest(b, ctaTupleIP, func(b []byte) []byte {
+		b = nest(b, nl.CTA_TUPLE_IP, func(b []byte) []byte {
 			b = attribute(b, src, from.Addr().WithZone("").AsSlice())
 			return attribute(b, dst, to.Addr().WithZone("").AsSlice())
 		})
-		return nest(b, ctaTupleProto, func(b []byte) []byte {
-			b = attribute(b, ctaProtoNum, []byte{protocol})
-			b = attribute(b, ctaProtoSrc, binary.BigEndian.AppendUint16(nil, from.Port()))
-			return attribute(b, ctaProtoDst, binary.BigEndian.AppendUint16(nil, to.Port()))
+		return nest(b, nl.CTA_TUPLE_PROTO, func(b []byte) []byte {
+			b = attribute(b, nl.CTA_PROTO_NUM, []byte{protocol})
+			b = attribute(b, nl.CTA_PROTO_SRC_PORT, binary.BigEndian.AppendUint16(nil, from.Port()))
+			return attribute(b, nl.CTA_PROTO_DST_PORT, binary.BigEndian.AppendUint16(nil, to.Port()))
 		})
 	})
 }
@@ -187,14 +176,14 @@ func nest(b []byte, kind uint16, inside func([]byte) []byte) []byte {
 var errAnswer = errors.New("unexpected conntrack answer")
 
 func flowAnswer(b []byte) (netip.AddrPort, error) {
-	if len(b) < unix.SizeofNlMsghdr+nfgenmsgSize {
+	if len(b) < unix.SizeofNlMsghdr+nl.SizeofNfgenmsg {
 		return netip.AddrPort{}, errAnswer
 	}
 	if kind := binary.NativeEndian.Uint16(b[4:]); kind == unix.NLMSG_ERROR {
 		code := int32(binary.NativeEndian.Uint32(b[unix.SizeofNlMsghdr:]))
 		return netip.AddrPort{}, syscall.Errno(-code)
 	}
-	dst, ok := destination.of(find(b[unix.SizeofNlMsghdr+nfgenmsgSize:], ctaTupleOrig))
+	dst, ok := destination.of(find(b[unix.SizeofNlMsghdr+nl.SizeofNfgenmsg:], nl.CTA_TUPLE_ORIG))
 	if !ok {
 		return netip.AddrPort{}, errAnswer
 	}
@@ -204,16 +193,19 @@ func flowAnswer(b []byte) (netip.AddrPort, error) {
 // side is the attributes of the source or the destination of a tuple.
 type side struct{ ipv4, ipv6, port uint16 }
 
-var source, destination = side{ctaIPv4Src, ctaIPv6Src, ctaProtoSrc}, side{ctaIPv4Dst, ctaIPv6Dst, ctaProtoDst}
+var (
+	source      = side{nl.CTA_IP_V4_SRC, nl.CTA_IP_V6_SRC, nl.CTA_PROTO_SRC_PORT}
+	destination = side{nl.CTA_IP_V4_DST, nl.CTA_IP_V6_DST, nl.CTA_PROTO_DST_PORT}
+)
 
 func (s side) of(tuple []byte) (netip.AddrPort, bool) {
-	ip := find(tuple, ctaTupleIP)
+	ip := find(tuple, nl.CTA_TUPLE_IP)
 	raw := find(ip, s.ipv4)
 	if raw == nil {
 		raw = find(ip, s.ipv6)
 	}
 	addr, ok := netip.AddrFromSlice(raw)
-	port := find(find(tuple, ctaTupleProto), s.port)
+	port := find(find(tuple, nl.CTA_TUPLE_PROTO), s.port)
 	if !ok || len(port) != 2 {
 		return netip.AddrPort{}, false
 	}

@@ -3,6 +3,8 @@ package platform
 import (
 	"net/netip"
 	"testing"
+
+	"github.com/vishvananda/netlink/nl"
 )
 
 // Answers of the kernel are read without trust in their shape.
@@ -23,7 +25,7 @@ func TestFlowAttributes(t *testing.T) {
 	for _, c := range [][2]string{{"10.0.0.9:4000", "10.0.0.1:11000"}, {"[fd00::9]:4000", "[fd00::1]:11000"}} {
 		client, local := netip.MustParseAddrPort(c[0]), netip.MustParseAddrPort(c[1])
 		b := flowRequest(nil, client, local)
-		b[22] = ctaTupleOrig // was the reply's
+		b[22] = nl.CTA_TUPLE_ORIG // was the reply's
 		if dst, err := flowAnswer(b); err != nil || dst != client {
 			t.Errorf("read back %s, %v, want %s", dst, err, client)
 		}
