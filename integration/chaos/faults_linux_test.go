@@ -63,7 +63,7 @@ func (w *world) move(dice *rand.Rand, e *event) {
 	next := []string{left, right, ""}[dice.IntN(3)]
 	w.change(func(s *state) { s.owner = next })
 	w.await("the owner of the address", func() bool {
-		return w.nameAt(moving4, 80) == next && w.nameAt(w.Node.IPv4.String(), movingPort) == next
+		return w.answers(moving4, 80, next) && w.answers(w.Node.IPv4.String(), movingPort, next)
 	})
 }
 

@@ -156,14 +156,22 @@ func (w *world) change(change func(*state)) {
 
 // awaitServed waits until every Service is served.
 func (w *world) awaitServed() {
+	unserved := ""
 	w.await("all Services to be served", func() bool {
-		for _, ips := range addresses {
-			if !w.answers(ips[0], 80, "") || !w.answers(ips[1], 80, "") {
-				return false
+		for name, ips := range addresses {
+			for _, ip := range ips {
+				if _, err := w.nameAt(ip, 80); err != nil {
+					unserved = fmt.Sprintf("%s at %s: %v", name, ip, err)
+					return false
+				}
 			}
 		}
+		unserved = ""
 		return true
 	})
+	if unserved != "" {
+		w.Errorf("not served: %s", unserved)
+	}
 }
 
 // await is Eventually for any goroutine: it does not end it.
@@ -174,21 +182,20 @@ func (w *world) await(what string, is func() bool) {
 	}
 }
 
-// answers tells whether the Service answers at once at an address and port; "": any Service.
+// answers tells whether the Service answers at once at an address and port.
 func (w *world) answers(ip string, port int, name string) bool {
-	got := w.nameAt(ip, port)
-	return got != "" && (name == "" || got == name)
+	got, err := w.nameAt(ip, port)
+	return err == nil && got == name
 }
 
-// nameAt is the Service that answers at once at an address and port; empty: none.
-func (w *world) nameAt(ip string, port int) string {
+// nameAt returns the Service that answers at once at an address and port.
+func (w *world) nameAt(ip string, port int) (string, error) {
 	c, err := bed.Dial(bed.VMTimeout(300*time.Millisecond), w.Client, "tcp", bed.HostPort(ip, port))
 	if err != nil {
-		return ""
+		return "", err
 	}
 	defer c.Close()
-	name, _ := greeting(c)
-	return name
+	return greeting(c)
 }
 
 // owner is who has the address that moves; empty: nobody.

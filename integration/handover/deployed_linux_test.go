@@ -19,7 +19,7 @@ func TestCrashAsDeployed(t *testing.T) {
 	b.ServePods(0)
 	socket := filepath.Join(b.ShortDir(), "keep.sock")
 	rights := []string{"setpriv", "--no-new-privs", "--bounding-set=-all", "--inh-caps=-all", "--"}
-	keeper := b.Exec(append(rights, b.Line("keep", "--socket", socket, "--for", "2s")...)...)
+	keeper := b.Exec(append(rights, b.Line("keep", "--socket", socket, "--for", "10s")...)...)
 	b.Eventually("the keeper", func() bool { return strings.Contains(keeper.Log.String(), "keeps at") })
 
 	path := b.WriteManifest(bed.Manifest, b.Cart(0))
@@ -36,7 +36,7 @@ func TestCrashAsDeployed(t *testing.T) {
 	awaitKept(second, 1)
 	second.Signal(syscall.SIGKILL)
 	<-second.Ended
-	_ = c.SetReadDeadline(time.Now().Add(10 * time.Second))
+	_ = c.SetReadDeadline(time.Now().Add(time.Minute))
 	if _, err := r.ReadByte(); err == nil || !strings.Contains(err.Error(), "reset") {
 		t.Errorf("the connection that nobody has come for: %v, want a reset\n%s", err, keeper.Log.String())
 	}
