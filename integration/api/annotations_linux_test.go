@@ -68,7 +68,7 @@ func dials(b *apibed.Bed, n *cluster.Namespace) {
 func idleTimeouts(b *apibed.Bed, n *cluster.Namespace) {
 	site := b.Sites[0]
 	s := n.Service("cart", corev1.ServiceSpec{Ports: append(apibed.Web(),
-		corev1.ServicePort{Name: "held", Port: 90, TargetPort: intstr.FromInt32(holds(b, "a0"))})})
+		corev1.ServicePort{Name: "held", Port: 90, TargetPort: intstr.FromInt32(serveOpen(b, "a0"))})})
 	b.AddPods(n, "cart", "a0")
 	annotated(n, "cart", 81, map[string]string{"idle-timeout": "700ms", "half-close-timeout": "400ms",
 		"udp-timeout": "600ms"})
@@ -96,8 +96,8 @@ func idleTimeouts(b *apibed.Bed, n *cluster.Namespace) {
 	}
 }
 
-// holds starts a server in a pod, at a free port, that keeps connections open until the test ends.
-func holds(b *apibed.Bed, pod string) int32 {
+// serveOpen starts a server in a pod, at a free port, that keeps connections open until the test ends.
+func serveOpen(b *apibed.Bed, pod string) int32 {
 	b.Helper()
 	const port = 8090
 	release := make(chan struct{})
@@ -128,15 +128,15 @@ func connectionLimit(b *apibed.Bed, n *cluster.Namespace) {
 	annotated(n, "cart", 81, map[string]string{"max-connections": "2"})
 	address := bed.HostPort(s.Spec.ClusterIP, 81)
 	b.Answers(site.Client, "tcp", address, "a0")
-	var held [2]net.Conn
-	for i := range held {
+	var conns [2]net.Conn
+	for i := range conns {
 		// Who asked before is counted until the proxy has seen both sides end.
 		site.Eventually("a connection within the limit to be served", func() bool {
 			c, err := bed.Dial(apibed.ChangeTimeout, site.Client, "tcp", address)
 			if err != nil {
 				return false
 			}
-			held[i] = c
+			conns[i] = c
 			b.Cleanup(func() { c.Close() })
 			_, err = c.Read(make([]byte, 1))
 			return err == nil
@@ -150,6 +150,6 @@ func connectionLimit(b *apibed.Bed, n *cluster.Namespace) {
 		b.Errorf("refused after a dial: %s", r)
 	}
 	b.Answers(b.Sites[1].Client, "tcp", address, "a0") // the limit is per node
-	held[0].Close()
+	conns[0].Close()
 	b.Answers(site.Client, "tcp", address, "a0")
 }

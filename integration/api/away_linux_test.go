@@ -54,7 +54,7 @@ func (f *faults) standsStill() {
 // missed is a set of changes that the daemon cannot watch.
 type missed struct {
 	*faults
-	gone, bare, moved, again, fresh, anew string // addresses of the Services
+	gone, bare, moved, again, fresh, recreated string // addresses of the Services
 }
 
 func (f *faults) newMissed() *missed {
@@ -77,7 +77,7 @@ func (m *missed) happen() {
 	m.lead("moved", m.pods(1)...)
 	m.fresh = m.service("fresh", bed.PodPort, m.pods(2)...)
 	m.remove("again")
-	m.anew = m.service("again", bed.PodPort, m.pods(1)...)
+	m.recreated = m.service("again", bed.PodPort, m.pods(1)...)
 }
 
 // known waits until the daemon serves the current objects and no deleted ones.
@@ -85,10 +85,10 @@ func (m *missed) known() {
 	m.Helper()
 	m.meet(m.fresh, "a2")
 	m.meet(m.moved, "a1")
-	m.meet(m.anew, "a1")
+	m.meet(m.recreated, "a1")
 	m.meet(m.bare, apibed.Refused)
 	m.meet(m.gone, apibed.NoReply)
-	if m.again != m.anew {
+	if m.again != m.recreated {
 		m.meet(m.again, apibed.NoReply)
 	}
 	if rules := m.site.Rules(); strings.Contains(rules, "faults/gone") {

@@ -26,7 +26,7 @@ func kernelModes(b *apibed.Bed, n *cluster.Namespace) {
 	for _, m := range []struct {
 		mode, shown string
 		args        []string
-		holds       map[string]bool // in the ruleset: whether it is there
+		rules       map[string]bool // in the ruleset: whether it is there
 		stays       bool
 	}{
 		{"iptables", "iptables", nil, map[string]bool{"KUBE-SVC-": true, "PORTALD": false, "kube-proxy": false}, true},
@@ -40,7 +40,7 @@ func kernelModes(b *apibed.Bed, n *cluster.Namespace) {
 		s.D = nil
 		d := b.ServeOn(s, append([]string{"--proxy-mode=" + m.mode, "--nodeport-addresses=0.0.0.0/0,::/0"}, m.args...)...)
 		answers()
-		for what, there := range m.holds {
+		for what, there := range m.rules {
 			b.Eventually(what+" in mode "+m.mode, func() bool { return strings.Contains(s.Ruleset(), what) == there })
 		}
 		if _, body, err := d.Get("127.0.0.1:10249", "/proxyMode"); err != nil || body != m.shown {

@@ -31,8 +31,8 @@ type replica struct {
 	server *bed.Server
 }
 
-// held is a connection that stays open.
-type held struct {
+// idleConn is a connection that stays open.
+type idleConn struct {
 	conn   *net.TCPConn
 	reader *bufio.Reader
 }
@@ -51,10 +51,10 @@ func rollout(b *apibed.Bed) {
 		old, names = append(old, r), append(names, r.name)
 	}
 	b.Answers(s.Client, "tcp", to, names...)
-	open := map[string][]held{}
+	open := map[string][]idleConn{}
 	for range 2 * replicas {
 		c, r, a := s.Open(to)
-		open[a.Pod] = append(open[a.Pod], held{c, r})
+		open[a.Pod] = append(open[a.Pod], idleConn{c, r})
 	}
 	stop := s.Load(to)
 	began := time.Now()
@@ -89,7 +89,7 @@ func addReplica(b *apibed.Bed, n *cluster.Namespace, number int) *replica {
 }
 
 // retire terminates a Pod. Its open connections continue until their clients close them.
-func retire(b *apibed.Bed, n *cluster.Namespace, r *replica, open []held) {
+func retire(b *apibed.Bed, n *cluster.Namespace, r *replica, open []idleConn) {
 	b.Helper()
 	n.Terminate(r.name)
 	b.Sites[0].Refuse(r.number)

@@ -14,7 +14,8 @@ import (
 )
 
 // serviceCIDRs runs a node in nftables mode while a range is added to those from which the cluster gives Services their
-// addresses, and taken away: an address there that no Service has leads nowhere meanwhile, not to who has it by chance.
+// addresses, and taken away: an address there that no Service has leads nowhere meanwhile, not to a host that has it by
+// chance.
 func serviceCIDRs(b *apibed.Bed, n *cluster.Namespace) {
 	s := b.Sites[10]
 	cart := n.Service("cart", corev1.ServiceSpec{Ports: apibed.Web()})

@@ -69,8 +69,8 @@ func (h *hostile) open(whose, ip string, n int, pod string) {
 	}
 }
 
-// goOn fails for connections that do not.
-func (h *hostile) goOn(after string) {
+// stillEcho fails the test for connections that no longer echo.
+func (h *hostile) stillEcho(after string) {
 	h.Helper()
 	broken := map[string]int{}
 	for _, c := range h.conns {
@@ -123,7 +123,7 @@ func TestHostileNames(t *testing.T) {
 	<-d.Ended
 	d = d.Succeed()
 	d.WaitReady()
-	h.goOn("a crash")
+	h.stillEcho("a crash")
 	h.kept(d)
 	next := d.Succeed()
 	next.Eventually("the take-over", func() bool { return strings.Contains(next.Log.String(), "Took over from") })
@@ -131,7 +131,7 @@ func TestHostileNames(t *testing.T) {
 		t.Errorf("not all were taken over:\n%s", log)
 	}
 	<-d.Ended
-	h.goOn("a take-over")
+	h.stillEcho("a take-over")
 	h.kept(next)
 
 	for _, c := range h.conns {

@@ -23,11 +23,11 @@ func fromZero(b *apibed.Bed, n *cluster.Namespace) {
 	annotated(n, "cart", 81, map[string]string{"wait-for-endpoint": waits.String(), "wake": "deployment/cart=1"})
 	deployment(b, namespace, "cart")
 	address := bed.HostPort(s.Spec.ClusterIP, 81)
-	held := func() bool { // until the annotations are in effect, a client is refused
+	waiting := func() bool { // until the annotations are in effect, a client is refused
 		_, err := bed.AskWithin(time.Second, b.Sites[0].Client, "tcp", address)
 		return err != nil && strings.Contains(err.Error(), "timeout")
 	}
-	b.Eventually("a client to wait", held)
+	b.Eventually("a client to wait", waiting)
 
 	type result struct {
 		bed.Answer
@@ -82,7 +82,7 @@ func deployment(b *apibed.Bed, namespace, name string) {
 	b.Sites[0].Must(err)
 }
 
-// workload is what became of a Deployment.
+// workload is the state of a Deployment.
 type workload struct {
 	replicas int32
 	changes  int64 // of its spec, from 1

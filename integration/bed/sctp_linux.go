@@ -115,7 +115,7 @@ func (s SCTP) read(buf []byte) (n int, err error) {
 	}
 }
 
-// write is the same for what is sent.
+// write is the same for outgoing bytes.
 func (s SCTP) write(text []byte) (err error) {
 	for {
 		if err = unix.Sendto(s.fd, text, 0, nil); !errors.Is(err, unix.EINTR) {

@@ -19,7 +19,7 @@ var OnWindows = os.Getenv("ON_WINDOWS") == "1"
 // Device is the interface of a node that portald.exe adds addresses to.
 const Device = winnode.Device
 
-// forWindows is what prepareWindows makes for all beds.
+// forWindows is made by prepareWindows for all beds.
 var forWindows winnode.Programs
 
 // NeedsLinux skips a test where portald runs on Windows.

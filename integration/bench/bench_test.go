@@ -156,16 +156,16 @@ func TestFloors(t *testing.T) {
 		all.add("bulk1", "dnat", "gbps", []float64{10, 10, 20}[i])
 	}
 	f := floor{workload: "bulk1", figure: "gbps", against: "dnat", bound: 2, strict: true}
-	if v, ok := f.value(all); !ok || v != 2 || f.holds(v) {
-		t.Errorf("value %v %v, holds %v: want a median ratio of 2 that does not hold", v, ok, f.holds(v))
+	if v, ok := f.value(all); !ok || v != 2 || f.satisfied(v) {
+		t.Errorf("value %v %v, holds %v: want a median ratio of 2 that does not hold", v, ok, f.satisfied(v))
 	}
 	f.strict = false
-	if !f.holds(2) || f.holds(1.9) || f.String() != "≥ 2 ×" {
-		t.Errorf("%v holds 2: %v", f, f.holds(2))
+	if !f.satisfied(2) || f.satisfied(1.9) || f.String() != "≥ 2 ×" {
+		t.Errorf("%v holds 2: %v", f, f.satisfied(2))
 	}
 	f = floor{bound: 8, most: true}
-	if !f.holds(8) || f.holds(8.1) || f.String() != "≤ 8" {
-		t.Errorf("%v holds 8: %v", f, f.holds(8))
+	if !f.satisfied(8) || f.satisfied(8.1) || f.String() != "≤ 8" {
+		t.Errorf("%v holds 8: %v", f, f.satisfied(8))
 	}
 }
 
@@ -194,12 +194,12 @@ func TestFloorsOfModes(t *testing.T) {
 		all.add("large", "portald", "ms", 1000)
 	}
 	f := atMost(2, "large", "ms").timesAt("small").in("nftables")
-	if v, ok := f.value(all); !ok || v != 3 || f.holds(v) || f.String() != "≤ 2 ×" {
-		t.Errorf("value %v %v of %v, holds %v: want 3, which does not hold", v, ok, f, f.holds(v))
+	if v, ok := f.value(all); !ok || v != 3 || f.satisfied(v) || f.String() != "≤ 2 ×" {
+		t.Errorf("value %v %v of %v, holds %v: want 3, which does not hold", v, ok, f, f.satisfied(v))
 	}
 	f = below(7, "large", "ms").in("nftables")
-	if v, ok := f.value(all); !ok || v != 6 || !f.holds(v) || f.String() != "< 7" {
-		t.Errorf("value %v %v of %v, holds %v: want 6, which holds", v, ok, f, f.holds(v))
+	if v, ok := f.value(all); !ok || v != 6 || !f.satisfied(v) || f.String() != "< 7" {
+		t.Errorf("value %v %v of %v, holds %v: want 6, which holds", v, ok, f, f.satisfied(v))
 	}
 	if v, ok := f.in("iptables").value(all); ok {
 		t.Errorf("value %v of a mode that was not measured", v)

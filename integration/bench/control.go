@@ -154,8 +154,8 @@ func (b *bed) timeChanges(ctx context.Context, f figures) error {
 	return nil
 }
 
-// timed makes changes one by one. It returns the medians, in milliseconds, of what portald took to apply one and of
-// the time from the rename until a client sees it.
+// timed makes changes one by one. It returns the medians, in milliseconds, of the time that portald took to apply one
+// and of the time from the rename until a client sees it.
 func (b *bed) timed(ctx context.Context, next func() (int, string)) (inside, outside float64, err error) {
 	var in, out []float64
 	for range changes {

@@ -120,8 +120,8 @@ func kernelFloors(mode string, change float64) []floor {
 	}
 }
 
-// holds tells whether a value satisfies the floor.
-func (f floor) holds(v float64) bool {
+// satisfied tells whether a value satisfies the floor.
+func (f floor) satisfied(v float64) bool {
 	switch {
 	case f.most && f.strict:
 		return v < f.bound

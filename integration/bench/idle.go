@@ -25,7 +25,7 @@ func idleWorkload() workload {
 				return nil, err
 			}
 			n := p.idleConns
-			conns, err := b.hold(n)
+			conns, err := b.openConns(n)
 			defer closeAll(conns)
 			if err != nil {
 				return nil, fmt.Errorf("hold %d connections: after %d: %w", n, len(conns), err)
@@ -43,8 +43,8 @@ func idleWorkload() workload {
 // settling is the time in which a proxy can free the buffers of the last exchange.
 const settling = time.Second
 
-// hold opens n connections and makes one exchange on each.
-func (b *bed) hold(n int) (conns []net.Conn, err error) {
+// openConns opens n connections and makes one exchange on each.
+func (b *bed) openConns(n int) (conns []net.Conn, err error) {
 	err = b.net.Client(0).Do(func() error {
 		for range n {
 			c, err := net.DialTimeout("tcp", service(echoPort).String(), 3*time.Second)

@@ -119,11 +119,11 @@ func parse() (settings, error) {
 	flag.StringVar(&s.out, "out", "docs/benchmarks", "`path` of the report: path.md and path.json")
 	flag.Parse()
 	// HAProxy can hold the fewest connections, because it reserves descriptors for pipes
-	held := haproxyConns() - 100
+	mostConns := haproxyConns() - 100
 	// portald limits one client to four fifths
-	s.plan = plan{rounds: 21, span: time.Second, quick: *quick, idleConns: min(7500, held)}
+	s.plan = plan{rounds: 21, span: time.Second, quick: *quick, idleConns: min(7500, mostConns)}
 	if *quick {
-		s.rounds, s.idleConns = 3, min(5000, held)
+		s.rounds, s.idleConns = 3, min(5000, mostConns)
 	}
 	if *rounds > 0 {
 		s.rounds = *rounds

@@ -16,8 +16,8 @@ import (
 )
 
 // tune applies the same sysctls to all beds. The client closes first and holds connections in TIME_WAIT, so it gets
-// more ports; so does the node of another proxy, as its manual recommends. portald's node has the kernel's defaults
-// and what portald sets itself.
+// more ports; so does the node of another proxy, as its manual recommends. portald's node has the kernel's defaults and
+// the sysctls that portald sets itself.
 func (b *bed) tune() error {
 	if err := b.congestion(); err != nil {
 		return err

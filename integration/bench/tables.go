@@ -65,7 +65,7 @@ func (r report) floors(w *strings.Builder, part func(workload) bool) {
 		if !ok || !part(of) {
 			continue
 		}
-		mark := map[bool]string{true: "✓", false: "✗"}[f.holds(v)]
+		mark := map[bool]string{true: "✓", false: "✗"}[f.satisfied(v)]
 		fmt.Fprintf(w, "%s| %s | %s | %s | %s | %s |\n",
 			heading, r.figureLabel(f), r.againstLabel(f), f, r.value(f, v), mark)
 		heading = ""

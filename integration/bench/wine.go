@@ -31,8 +31,8 @@ func (p plan) build(ctx context.Context, l *lab) (err error) {
 	return err
 }
 
-// asWine is the first argument of this program where it starts one under Wine. A process of its own takes on what Wine
-// needs: a filter of system calls, which would cost all others time.
+// asWine is the first argument of this program where it starts one under Wine. A process of its own takes on the
+// settings that Wine needs: a filter of system calls, which would cost all others time.
 const asWine = "wine"
 
 // startUnderWine replaces this process by a command. It returns only if it fails.

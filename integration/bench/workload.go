@@ -42,7 +42,7 @@ func (w workload) left() workload {
 func labelled(w, what string) string     { return w + ", " + what }
 func service(port uint16) netip.AddrPort { return netip.AddrPortFrom(netip.MustParseAddr(vip), port) }
 
-// plan is what to measure: workloads, competitors, rounds and durations.
+// plan says what to measure: workloads, competitors, rounds and durations.
 type plan struct {
 	workloads   []workload
 	competitors []competitor

@@ -1,3 +1,3 @@
 // Package chaos lets portald meet a random schedule of faults, several at a time, while clients compare every byte.
-// What a fault may cost is written down with it; nothing else may happen.
+// Each fault lists the failures that it may cause; no other may happen.
 package chaos

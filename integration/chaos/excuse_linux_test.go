@@ -16,7 +16,7 @@ const (
 	datagram   = "datagram"
 )
 
-// failure is what a client saw go wrong.
+// failure is an error that a client saw.
 type failure struct {
 	kind         string
 	service      string // empty: of the address that moves
@@ -38,8 +38,8 @@ func (f failure) isReset() bool {
 	return errors.Is(f.err, syscall.ECONNRESET) || errors.Is(f.err, syscall.EPIPE)
 }
 
-// isCorrupt is what nothing excuses: other bytes, or a clean end without some. Another Service's name is no such thing
-// while the address moves.
+// isCorrupt tells failures that nothing excuses: other bytes, or a clean end without some. Another Service's name is no
+// such thing while the address moves.
 func (f failure) isCorrupt() bool {
 	return errors.Is(f.err, errMissing) || errors.Is(f.err, errWrong) && f.service != ""
 }
@@ -83,8 +83,8 @@ func (w *world) excuse(f failure) string {
 	return ""
 }
 
-// feltUntil is how long an event is felt. What a predecessor carried of a Service that it did not know to have changed
-// ends with it. What portald has still to do as it is stopped it does once it goes on.
+// feltUntil is how long an event is felt. Connections that a predecessor carried for a Service that it did not know to
+// have changed end with it. Work that portald still has to do as it is stopped, it does once it goes on.
 func (w *world) feltUntil(e *event, kind string) time.Time {
 	over, more := e.over, afterwards
 	if kind == datagram {

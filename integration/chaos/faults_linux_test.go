@@ -18,14 +18,14 @@ type fault struct {
 	happens func(*rand.Rand, *event)
 }
 
-// event is one that happened, and what it may cost meanwhile.
+// event is a fault that happened, and the failures that it excuses.
 type event struct {
 	what        string
 	began, over time.Time
 	excuses     func(failure) bool // nil: nothing
 }
 
-// Events that matter to what others may cost.
+// Events that change what others may cost.
 const (
 	succeeded = "succeeded"
 	raced     = "succeeded by two"
@@ -33,13 +33,13 @@ const (
 	wiped     = "rules are wiped"
 )
 
-// ends are what happens to portald.
+// ends are the faults of portald's process.
 func (w *world) ends() []fault {
 	return []fault{{succeeded, w.succeed}, {succeeded, w.succeed}, {raced, w.race}, {"killed", w.kill}, {"killed", w.kill},
 		{"restarted", w.restart}, {stopped, w.stall}, {"another keeper", w.replaceKeeper}}
 }
 
-// changes are what happens to the cluster and to the host. Rules are wiped less often, since that excuses much.
+// changes are the faults of the cluster and of the host. Rules are wiped less often, since that excuses much.
 func (w *world) changes() []fault {
 	often := []fault{{"another mode", w.flip}, {"other endpoints", w.roll}, {"another owner", w.move},
 		{"another crowd", w.crowd}}

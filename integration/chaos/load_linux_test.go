@@ -27,7 +27,7 @@ const (
 	heardWithin = 3 * time.Second // an answer to a datagram
 )
 
-// client is who asks whom.
+// client says which host sends requests to which address.
 type client struct {
 	*world
 	from    *topology.Host
@@ -72,7 +72,7 @@ var (
 	errMissing = errors.New("a clean end before all bytes")
 )
 
-// noise is what clients send: a piece of it, from anywhere.
+// noise is the data of clients: each sends a piece of it, from any offset.
 var noise = func() []byte {
 	all := make([]byte, 1<<20)
 	_, _ = rand.NewChaCha8([32]byte{1}).Read(all) // it never fails
@@ -123,7 +123,7 @@ func (c client) asks(context.Context) {
 	if want == "" {
 		return
 	}
-	c.asked.Add(1)
+	c.requests.Add(1)
 	f := c.failure("connection")
 	if f.err = c.ask(&f, want); f.err != nil {
 		c.fails(f)
@@ -249,11 +249,11 @@ func (c client) talks(ctx context.Context) {
 	}
 	f.overtaken = time.Now()
 	for i, at := range slices.Backward(sent) {
-		if answered := heard[i].Load(); answered == nil {
+		if reply := heard[i].Load(); reply == nil {
 			f.began, f.err = at, fmt.Errorf("datagram %d of %d is not answered", i, len(sent))
 			c.fails(f)
-		} else if answered.Before(f.overtaken) {
-			f.overtaken = *answered
+		} else if reply.Before(f.overtaken) {
+			f.overtaken = *reply
 		}
 	}
 }

@@ -75,8 +75,8 @@ func (w *world) judge() {
 		w.Errorf("%s\n%s%s", f, w.eventsBetween(f.began.Add(-3*time.Second), f.ended.Add(time.Second)), w.recordsOf(f))
 	}
 	w.Logf("%d connections, %d streams and %d datagrams; %d events; %d failures that they excuse, %d others",
-		w.asked.Load(), w.streamed.Load(), w.said.Load(), len(w.events), excused, shown)
-	if w.asked.Load() == 0 || w.streamed.Load() == 0 || w.said.Load() == 0 {
+		w.requests.Load(), w.streamed.Load(), w.said.Load(), len(w.events), excused, shown)
+	if w.requests.Load() == 0 || w.streamed.Load() == 0 || w.said.Load() == 0 {
 		w.Error("a kind of client did nothing")
 	}
 	if w.Failed() {

@@ -36,7 +36,7 @@ const (
 	mark4      = "10.96.0.50"
 )
 
-// world is a node with Services, their clients, and what happens to them.
+// world is a node with Services, their clients, and the faults that happen to them.
 type world struct {
 	*bed.Bed
 	mode   bed.Mode
@@ -49,10 +49,10 @@ type world struct {
 	failures []failure
 	state    state
 
-	asked, streamed, said atomic.Int64
+	requests, streamed, said atomic.Int64
 }
 
-// state is what the manifests say.
+// state is the content of the manifests.
 type state struct {
 	number int
 	mode   string // of flips
@@ -198,7 +198,7 @@ func (w *world) nameAt(ip string, port int) (string, error) {
 	return greeting(c)
 }
 
-// owner is who has the address that moves; empty: nobody.
+// owner is the Service that has the address that moves; empty: none.
 func (w *world) owner() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -14,7 +14,7 @@ import (
 	"github.com/portald/portald/proxy/adminsocket"
 )
 
-// What is open is listed at the admin socket, with where it goes and what it carried, and cut there.
+// Open connections are listed at the admin socket, with their endpoints and bytes, and cut there.
 func TestConnectionsAreListedAndCut(t *testing.T) {
 	b := bed.New(t)
 	b.ServePods(0)

@@ -154,7 +154,7 @@ func TestTailEndsWithTheDaemon(t *testing.T) {
 	}
 }
 
-// The daemon is ready for the instance that it was started as, and for whom does not care; its end is no readiness.
+// The daemon is ready for the instance that it was started as, and for any unnamed one; its end is no readiness.
 func TestReadyIsOfAnInstance(t *testing.T) {
 	bed.NeedsLinux(t, "the commands that tests run are those of Linux")
 	b := bed.New(t)

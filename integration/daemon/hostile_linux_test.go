@@ -58,7 +58,7 @@ func descriptors(d *bed.Daemon) int {
 
 // Clients of the admin socket, of the metrics and of the health server that send nothing, send it slowly, send too
 // much, or read nothing, take a bounded number of descriptors and little memory. Meanwhile Services are served, new
-// ones too, and who asks from another address, or at the socket, is answered.
+// ones too, and clients at another address, or at the socket, are answered.
 func TestHostileClientsOfServers(t *testing.T) {
 	b := bed.New(t)
 	b.ServePods(0)

@@ -26,7 +26,7 @@ func endpointsOf(d *bed.Daemon) map[string]adminsocket.Endpoint {
 	return out
 }
 
-// Services are shown with who holds their frontends, where these lead, and what was carried.
+// Services are shown with the holders and targets of their frontends, and with the traffic that was carried.
 func TestServicesAreShown(t *testing.T) {
 	b := bed.New(t)
 	b.ServePods(0)
@@ -66,7 +66,7 @@ func TestServicesAreShown(t *testing.T) {
 	_ = c.Close()
 }
 
-// Endpoints are shown with what connections report of them.
+// Endpoints are shown with the results that connections report.
 func TestEndpointsAreShown(t *testing.T) {
 	b := bed.New(t)
 	b.ServePods(0)

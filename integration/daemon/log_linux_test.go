@@ -64,7 +64,7 @@ func validRecords(t *testing.T, data []byte) {
 	}
 }
 
-// What of a Service is logged follows its annotations, and the configuration file says which events are.
+// The annotations of a Service say whether it is logged, and the configuration file says which events are.
 func TestWhichRecordsAreLogged(t *testing.T) {
 	b := bed.New(t)
 	b.ServePods(0)
@@ -73,9 +73,9 @@ func TestWhichRecordsAreLogged(t *testing.T) {
 			"connectionLog: {events: ["+events+"], period: 1s}\n")
 	}
 	d := b.Start(b.Cart(0), "--config="+logged("start, attempt, periodic, end"))
-	held, err := bed.Dial(time.Minute, b.Client, "tcp", bed.HostPort(bed.IP4, 80))
+	conn, err := bed.Dial(time.Minute, b.Client, "tcp", bed.HostPort(bed.IP4, 80))
 	b.Must(err)
-	defer held.Close()
+	defer conn.Close()
 	events := func(want string) {
 		t.Helper()
 		b.Eventually("the events "+want, func() bool {

@@ -27,7 +27,7 @@ const (
 	secret = "hush"
 )
 
-// site is a node with what is on by default.
+// site is a node with the default settings.
 type site struct {
 	*bed.Bed
 	daemon *bed.Daemon
@@ -35,7 +35,7 @@ type site struct {
 	health int    // the port of a health check
 }
 
-// rows are the first columns of the tables of SECURITY.md, with what shows each.
+// rows are the first columns of the tables of SECURITY.md, each with the check that proves it.
 var rows = map[string]func(s *site){
 	"clients of Services, from anywhere": clientsOfServices,
 	"endpoints":                          endpointsThatStall,

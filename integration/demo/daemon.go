@@ -89,14 +89,14 @@ func (d *daemon) apply(ctx context.Context, change func() error) (time.Duration,
 		return 0, err
 	}
 	err := d.until(ctx, "portald to apply the manifests", func() bool {
-		rounds, pending := d.syncs(ctx)
-		return rounds > before && pending == 0
+		done, pending := d.syncs(ctx)
+		return done > before && pending == 0
 	})
 	return time.Since(began), err
 }
 
 // syncs reads from the metrics how many syncs of changes are done, and how many changes are pending.
-func (d *daemon) syncs(ctx context.Context) (rounds, pending int) {
+func (d *daemon) syncs(ctx context.Context) (done, pending int) {
 	r, err := d.get(ctx, metricsURL)
 	if err != nil {
 		return 0, 0
@@ -107,10 +107,10 @@ func (d *daemon) syncs(ctx context.Context) (rounds, pending int) {
 		n, _ := strconv.Atoi(value) // fails only for metrics that are not used here
 		switch name {
 		case `kubeproxy_sync_partial_proxy_rules_duration_seconds_count{ip_family="IPv4"}`:
-			rounds = n
+			done = n
 		case "kubeproxy_sync_proxy_rules_service_changes_pending", "kubeproxy_sync_proxy_rules_endpoint_changes_pending":
 			pending += n
 		}
 	}
-	return rounds, pending
+	return done, pending
 }

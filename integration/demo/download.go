@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// downloadRate is what a client reads in a second until its limit is lifted.
+// downloadRate is how many bytes a client reads in a second until its limit is lifted.
 const downloadRate = 4_000_000
 
 // download is a client that gets the file, at a limited rate at first.

@@ -88,9 +88,9 @@ func (p *page) record(text string) {
 
 // fold splits a record at double spaces, which separate path, outcome and failed attempts.
 func fold(record string) []string {
-	way, end, _ := strings.Cut(record, "  ")
+	path, end, _ := strings.Cut(record, "  ")
 	end, tried, _ := strings.Cut(end, "  [")
-	parts := []string{strings.ReplaceAll(way, "→ ", "→\u00a0"), end}
+	parts := []string{strings.ReplaceAll(path, "→ ", "→\u00a0"), end}
 	for _, t := range strings.Split(tried, "  [") {
 		if t != "" {
 			parts = append(parts, "["+t)

@@ -23,7 +23,7 @@ func balancing() []scene {
 }
 
 func roundRobin(ctx context.Context, s *show) error {
-	served, err := s.askAll(ctx, slices.Repeat([]question{s.client("tcp", cartIP, httpPort)}, 9)...)
+	served, err := s.askAll(ctx, slices.Repeat([]request{s.client("tcp", cartIP, httpPort)}, 9)...)
 	if err != nil {
 		return err
 	}
@@ -63,7 +63,7 @@ func affinity(ctx context.Context, s *show) error {
 	if err := s.edit(ctx, "sessionAffinity: None", func(m *shop) { m.Affinity = "None" }); err != nil {
 		return err
 	}
-	after, err := s.askAll(ctx, slices.Repeat([]question{s.client("tcp", cartIP, httpPort)}, 3)...)
+	after, err := s.askAll(ctx, slices.Repeat([]request{s.client("tcp", cartIP, httpPort)}, 3)...)
 	if err != nil {
 		return err
 	}
@@ -78,8 +78,8 @@ func affinity(ctx context.Context, s *show) error {
 }
 
 // sticks sends n requests and returns the pod that answered all of them.
-func (s *show) sticks(ctx context.Context, q question, n int) (string, error) {
-	served, err := s.askAll(ctx, slices.Repeat([]question{q}, n)...)
+func (s *show) sticks(ctx context.Context, q request, n int) (string, error) {
+	served, err := s.askAll(ctx, slices.Repeat([]request{q}, n)...)
 	if err != nil {
 		return "", err
 	}

@@ -36,8 +36,8 @@ func leave(ctx context.Context, s *show) error {
 	for _, r := range after {
 		s.line("  %s", r)
 	}
-	if !slices.Equal(after, s.found) || ours < 1 {
-		return fmt.Errorf("the node's rules are\n%s\nwant\n%s", strings.Join(after, "\n"), strings.Join(s.found, "\n"))
+	if !slices.Equal(after, s.rulesBefore) || ours < 1 {
+		return fmt.Errorf("the node's rules are\n%s\nwant\n%s", strings.Join(after, "\n"), strings.Join(s.rulesBefore, "\n"))
 	}
 	s.check("%d rules of portald are removed; the node has the same rules as before portald's start", ours)
 	return nil

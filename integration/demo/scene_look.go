@@ -34,7 +34,7 @@ func look(ctx context.Context, s *show) error {
 		return err
 	}
 	// cart-b is dialled for one or two of them, too few for an ejection.
-	_, err := s.askAll(ctx, slices.Repeat([]question{s.client("tcp", cartIP, httpPort)}, 3)...)
+	_, err := s.askAll(ctx, slices.Repeat([]request{s.client("tcp", cartIP, httpPort)}, 3)...)
 	if err := errors.Join(err, b.start()); err != nil {
 		return err
 	}

@@ -26,7 +26,7 @@ func restarting() []scene {
 	}}
 }
 
-// keptAfter is the age from which a keeper holds a connection, and what a busy machine may add.
+// keptAfter is the age from which a keeper holds a connection, with a margin for a busy machine.
 const keptAfter = 2500 * time.Millisecond
 
 func restart(ctx context.Context, s *show) error {
@@ -151,7 +151,7 @@ func (s *show) crash(ctx context.Context) error {
 	return s.daemon.healthy(ctx)
 }
 
-// rulesStand is what a portald says that writes no rules, because those that are there are right.
+// rulesStand is the log line of a portald that writes no rules, because the present ones are right.
 const rulesStand = "The predecessor's rules are up to date: writing none"
 
 func (s *show) startNext(ctx context.Context) error {

@@ -31,7 +31,7 @@ func retry(ctx context.Context, s *show) error {
 		return err
 	}
 	s.line("%s", s.ink.warn("cart-b has crashed"))
-	crashed, err := s.askAll(ctx, slices.Repeat([]question{s.client("tcp", cartIP, httpPort)}, 6)...)
+	crashed, err := s.askAll(ctx, slices.Repeat([]request{s.client("tcp", cartIP, httpPort)}, 6)...)
 	if err != nil {
 		return err
 	}
@@ -42,7 +42,7 @@ func retry(ctx context.Context, s *show) error {
 		return err
 	}
 	s.line("%s", s.ink.warn("cart-c no longer answers"))
-	silent, err := s.askAll(ctx, slices.Repeat([]question{s.client("tcp", cartIP, httpPort)}, 3)...)
+	silent, err := s.askAll(ctx, slices.Repeat([]request{s.client("tcp", cartIP, httpPort)}, 3)...)
 	if err := errors.Join(err, s.hear(ctx, c), b.start()); err != nil {
 		return err
 	}

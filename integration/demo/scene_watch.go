@@ -32,7 +32,7 @@ const loaders = 4
 // downTime is how long these scenes show a pod, or all pods, that are gone.
 const downTime = time.Second
 
-// syn matches the packets that begin a connection. What is open goes on.
+// syn matches the packets that begin a connection. Open connections go on.
 var syn = []string{"-p", "tcp", "--syn"}
 
 // backWithin is the time within which a pod that answers again has its share, as the documentation promises.

@@ -32,7 +32,7 @@ func otherWays() []scene {
 }
 
 func udp(ctx context.Context, s *show) error {
-	served, err := s.askAll(ctx, slices.Repeat([]question{s.client("udp", cartIP, dnsPort)}, 6)...)
+	served, err := s.askAll(ctx, slices.Repeat([]request{s.client("udp", cartIP, dnsPort)}, 6)...)
 	if err != nil {
 		return err
 	}
@@ -53,15 +53,15 @@ func udp(ctx context.Context, s *show) error {
 func nodePort(ctx context.Context, s *show) error {
 	node := s.net.Node.IPv4.String()
 	tcp, err := s.askAll(ctx, slices.Concat(
-		slices.Repeat([]question{s.client("tcp", node, httpNodePort)}, 3),
-		slices.Repeat([]question{s.node("tcp", "127.0.0.1", httpNodePort)}, 3))...)
+		slices.Repeat([]request{s.client("tcp", node, httpNodePort)}, 3),
+		slices.Repeat([]request{s.node("tcp", "127.0.0.1", httpNodePort)}, 3))...)
 	if err != nil {
 		return err
 	}
 	if err := expect(tcp, counts{"cart-a": 2, "cart-b": 2, "cart-c": 2}); err != nil {
 		return err
 	}
-	udp, err := s.askAll(ctx, slices.Repeat([]question{s.client("udp", node, dnsNodePort)}, 3)...)
+	udp, err := s.askAll(ctx, slices.Repeat([]request{s.client("udp", node, dnsNodePort)}, 3)...)
 	if err != nil {
 		return err
 	}

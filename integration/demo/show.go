@@ -36,18 +36,18 @@ const (
 	lineRest  = 60 * time.Millisecond
 )
 
-// question is a request: the host that sends it, and its destination.
-type question struct {
+// request says which host sends a request, and to which destination.
+type request struct {
 	from             *topology.Host
 	network, address string
 }
 
-func (s *show) client(network, host, port string) question {
-	return question{s.net.Client(0), network, net.JoinHostPort(host, port)}
+func (s *show) client(network, host, port string) request {
+	return request{s.net.Client(0), network, net.JoinHostPort(host, port)}
 }
 
-func (s *show) node(network, host, port string) question {
-	return question{s.net.Node, network, net.JoinHostPort(host, port)}
+func (s *show) node(network, host, port string) request {
+	return request{s.net.Node, network, net.JoinHostPort(host, port)}
 }
 
 // counts is the number of answers of each pod.
@@ -63,9 +63,9 @@ func (c counts) String() string {
 }
 
 // askAll sends requests one after the other, prints each answer, and counts the answers of each pod.
-func (s *show) askAll(ctx context.Context, questions ...question) (counts, error) {
+func (s *show) askAll(ctx context.Context, requests ...request) (counts, error) {
 	served := counts{}
-	for _, q := range questions {
+	for _, q := range requests {
 		began := time.Now()
 		name, err := ask(ctx, q.from.Dial, q.network, q.address)
 		if err != nil {
@@ -79,7 +79,7 @@ func (s *show) askAll(ctx context.Context, questions ...question) (counts, error
 }
 
 // printAnswer prints one request and its outcome.
-func (s *show) printAnswer(q question, answer string, took time.Duration) {
+func (s *show) printAnswer(q request, answer string, took time.Duration) {
 	s.line("%-8s %s %-20s  %s  %s", strings.TrimSuffix(q.from.Name, "0"), q.network, q.address, answer,
 		s.ink.dim(fmt.Sprintf("%.1f ms", took.Seconds()*1000)))
 }
@@ -129,7 +129,7 @@ func containing(records []string, text string) int {
 const atOnce = 900 * time.Millisecond
 
 // refused sends a request that must be refused at once, and prints the refusal.
-func (s *show) refused(ctx context.Context, q question) error {
+func (s *show) refused(ctx context.Context, q request) error {
 	began := time.Now()
 	name, err := ask(ctx, q.from.Dial, q.network, q.address)
 	if err == nil {

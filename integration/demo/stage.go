@@ -21,15 +21,15 @@ const foreign = `-A INPUT -p tcp -m tcp --dport 22 -m comment --comment "not a r
 
 // stage is the network with its pods and portald.
 type stage struct {
-	net     *topology.Net
-	dir     string // on the private tmpfs
-	pods    []*pod
-	shop    shop
-	records *records
-	found   []string // the node's rules before portald's start
-	daemon  *daemon  // the one that serves, nil before the first
-	keeper  *process // nil before its scene
-	daemons []*daemon
+	net         *topology.Net
+	dir         string // on the private tmpfs
+	pods        []*pod
+	shop        shop
+	records     *records
+	rulesBefore []string // the node's rules before portald's start
+	daemon      *daemon  // the one that serves, nil before the first
+	keeper      *process // nil before its scene
+	daemons     []*daemon
 }
 
 // newStage sets everything up and waits until portald is healthy.
@@ -60,7 +60,7 @@ func (s *stage) setUp(ctx context.Context, program string) (err error) {
 	if err := s.addRule(ctx); err != nil {
 		return err
 	}
-	if s.found, err = s.rules(ctx); err != nil {
+	if s.rulesBefore, err = s.rules(ctx); err != nil {
 		return err
 	}
 	log := filepath.Join(s.dir, "connections.log")

@@ -46,7 +46,7 @@ func (n *node) doctor() doctor.Report {
 	return r
 }
 
-// ofTheMachine are the checks of what namespaces share with the machine that the tests run on.
+// ofTheMachine are the checks of properties that namespaces share with the machine that the tests run on.
 func ofTheMachine() []string {
 	return []string{"clock", "conntrack-buckets", "descriptor-limit", "host-files", "iptables", "kernel", "memory",
 		"pipes"}
@@ -68,8 +68,8 @@ func TestHealthyNode(t *testing.T) {
 		t.Run(m.Name, func(t *testing.T) {
 			n := newNode(t, m.Args...)
 			r := n.doctor()
-			if found := wrong(r, ""); len(found) > 0 {
-				t.Errorf("finds %+v", found)
+			if findings := wrong(r, ""); len(findings) > 0 {
+				t.Errorf("finds %+v", findings)
 			}
 			for _, c := range r.NotChecked {
 				if !slices.Contains(ofTheMachine(), c.Check) {
@@ -80,7 +80,7 @@ func TestHealthyNode(t *testing.T) {
 	}
 }
 
-// doctorFault is something wrong with a node, and what the doctor says.
+// doctorFault is a fault of a node, and the finding that the doctor reports.
 type doctorFault struct {
 	check, says string
 	severity    doctor.Severity // empty: any
@@ -100,17 +100,17 @@ func TestDoctorNamesFaults(t *testing.T) {
 				return f.Check == fault.check && (fault.severity == "" || f.Severity == fault.severity) &&
 					strings.Contains(f.Seen, fault.says) && f.Why != "" && f.Do != ""
 			}
-			found := wrong(n.doctor(), fault.check)
+			findings := wrong(n.doctor(), fault.check)
 			for range 5 {
-				if (fault.cleaned || fault.mended) && !slices.ContainsFunc(found, named) {
+				if (fault.cleaned || fault.mended) && !slices.ContainsFunc(findings, named) {
 					fault.plant(n)
-					found = wrong(n.doctor(), fault.check)
+					findings = wrong(n.doctor(), fault.check)
 				}
 			}
-			if !slices.ContainsFunc(found, named) {
-				t.Errorf("found %+v, want %s with %q", found, fault.check, fault.says)
+			if !slices.ContainsFunc(findings, named) {
+				t.Errorf("found %+v, want %s with %q", findings, fault.check, fault.says)
 			}
-			for _, f := range found {
+			for _, f := range findings {
 				if f.Check != fault.check && (!fault.mended || f.Check != "rules-changed") {
 					t.Errorf("also found %+v", f)
 				}

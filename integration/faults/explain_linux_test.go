@@ -49,7 +49,7 @@ func TestHealthyService(t *testing.T) {
 	}
 }
 
-// explainFault is something wrong with a Service, and what is said of it.
+// explainFault is a fault of a Service, and the explanation of it.
 type explainFault struct {
 	of       []string // what is explained
 	verdict  string   // a part of it

@@ -70,9 +70,9 @@ func service(number byte, port uint16) netip.AddrPort {
 // find returns the path of a program; empty: there is none. Debian keeps those of PostgreSQL out of PATH, or has
 // scripts there that take longer than they do.
 func find(program string) string {
-	found, err := filepath.Glob("/usr/lib/postgresql/*/bin/" + program)
-	if err == nil && len(found) > 0 {
-		return found[len(found)-1]
+	paths, err := filepath.Glob("/usr/lib/postgresql/*/bin/" + program)
+	if err == nil && len(paths) > 0 {
+		return paths[len(paths)-1]
 	}
 	path, err := exec.LookPath(program)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 
 func port(a netip.AddrPort) string { return fmt.Sprint(a.Port()) }
 
-// command is an operation: a program that runs once, with what it reads.
+// command is an operation: a program that runs once, with its standard input.
 type command struct {
 	path  string
 	args  []string
@@ -82,7 +82,7 @@ func watch(cmd *exec.Cmd, ended <-chan struct{}) kind {
 // configuration, and goes on.
 func failedSilently(said string) bool { return strings.Contains(said, "Could not fetch server CONFIG") }
 
-// sayings are what programs say of failures; the first that is found counts.
+// sayings are the error messages of programs; the first match counts.
 var sayings = []struct {
 	text string
 	kind kind

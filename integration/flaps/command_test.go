@@ -37,7 +37,7 @@ func TestCommand(t *testing.T) {
 	}
 }
 
-// What the kernel says of sockets: connected, and reset by the other side.
+// The kernel's states of sockets: connected, and reset by the other side.
 func TestSockets(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

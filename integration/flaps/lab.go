@@ -14,7 +14,7 @@ import (
 	"github.com/portald/portald/integration/topology"
 )
 
-// lab is what all proxies share: a control plane, and a network with a node for each of them.
+// lab is shared by all proxies: a control plane, and a network with a node for each of them.
 type lab struct {
 	set    *settings
 	report *report

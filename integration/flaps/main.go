@@ -104,7 +104,7 @@ func parse() (settings, error) {
 	return s, errors.Join(errs[:]...)
 }
 
-// named is what flags choose.
+// named is anything that flags select by its title.
 type named interface{ title() string }
 
 func names[T named](all []T) string {

@@ -14,7 +14,7 @@ import (
 	"github.com/portald/portald/proxy/connlog"
 )
 
-// recorded is what portald's records say of the connections of one Service.
+// recorded counts portald's records of one Service's connections.
 type recorded struct {
 	unreached int // the client was accepted, and no endpoint
 	retried   int // more than one endpoint was tried

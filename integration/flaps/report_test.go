@@ -49,7 +49,7 @@ func TestFailuresAreKeptInPart(t *testing.T) {
 	}
 }
 
-// What real programs have said.
+// Messages of real programs.
 func TestKindOf(t *testing.T) {
 	for said, want := range map[string]kind{
 		"* connect to 10.96.7.3 port 8080 failed: Connection refused": refused,

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// socket is what the kernel knows of a TCP socket.
+// socket is the kernel's view of a TCP socket.
 type socket struct {
 	state uint8
 	rtt   uint32 // microseconds; 0: it was never connected
@@ -25,7 +25,7 @@ const (
 // socketList is the open TCP sockets of a process.
 type socketList []socket
 
-// late is what a program waits for that is killed: an answer to its connect, or to what it sent.
+// late names the answer that a killed program was waiting for: to its connect, or to its request.
 func (l socketList) late() kind {
 	for _, s := range l {
 		if s.state == synSent {

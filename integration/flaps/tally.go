@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// kind is what a failed operation died of.
+// kind is the cause of a failed operation.
 type kind string
 
 const (
@@ -25,7 +25,7 @@ var allKinds = []kind{refused, noConnect, wasReset, noAnswer, wrongAnswer, other
 // connecting tells whether the client got no connection.
 func (k kind) connecting() bool { return k == refused || k == noConnect }
 
-// So many failures are kept, with the end of what the program said.
+// So many failures are kept, with the end of the program's output.
 const (
 	keptFailures = 5
 	keptBytes    = 250
@@ -66,7 +66,7 @@ func (t *tally) bad(began time.Time, k kind, said string) {
 	}
 }
 
-// result is what a client of a proxy met.
+// result has the counts of one client of a proxy.
 type result struct {
 	Proxy      string `json:"proxy"`
 	Client     string `json:"client"`

@@ -216,7 +216,7 @@ func (c *crashed) end() {
 	}
 }
 
-const goOn = "of the portald that died go on"
+const carriedOnLine = "of the portald that died go on"
 
 // Killed at any moment, under load of every kind: no byte is missing or there twice, and no connection ends.
 func TestCrashes(t *testing.T) {
@@ -225,7 +225,7 @@ func TestCrashes(t *testing.T) {
 		time.Sleep(time.Duration(rand.IntN(50_000)) * time.Microsecond)
 		c.d = kill(c.d)
 		c.d.WaitReady()
-		t.Log(lineWith(c.d.Log.String(), goOn))
+		t.Log(lineWith(c.d.Log.String(), carriedOnLine))
 		c.kept()
 	}
 	c.end()
@@ -256,7 +256,7 @@ func TestCrashesOfStarts(t *testing.T) {
 			log := c.d.Log.String()
 			c.d = kill(c.d)
 			t.Logf("round %d: %s is killed after %s", round, who, time.Since(began).Round(time.Microsecond))
-			for _, what := range []string{"The last portald died", goOn, "Connection reset"} {
+			for _, what := range []string{"The last portald died", carriedOnLine, "Connection reset"} {
 				if strings.Contains(log, what) {
 					t.Log(lineWith(log, what))
 				}
@@ -265,12 +265,12 @@ func TestCrashesOfStarts(t *testing.T) {
 		began := time.Now()
 		within(time.Minute, func() bool { return strings.Contains(c.d.Log.String(), "The last portald died") })
 		claimed := time.Now()
-		within(time.Minute, func() bool { return strings.Contains(c.d.Log.String(), goOn) })
+		within(time.Minute, func() bool { return strings.Contains(c.d.Log.String(), carriedOnLine) })
 		start, carry = time.Since(began)*5/4, time.Since(claimed)*5/4
 		c.d.WaitReady()
-		line := lineWith(c.d.Log.String(), goOn)
+		line := lineWith(c.d.Log.String(), carriedOnLine)
 		t.Log(line)
-		if !strings.Contains(line, fmt.Sprintf("%d connections %s, 0 had ended, 0 are reset", len(c.all), goOn)) {
+		if !strings.Contains(line, fmt.Sprintf("%d connections %s, 0 had ended, 0 are reset", len(c.all), carriedOnLine)) {
 			t.Errorf("not all %d go on: %s", len(c.all), line)
 		}
 		c.kept()
@@ -366,8 +366,8 @@ func lineWith(log, what string) string {
 	return "no line with " + what
 }
 
-// A keeper that dies takes nothing of what is open with it: the next one gets all of it, although nothing happens on
-// the node that portald would tell it of.
+// A keeper that dies takes no open connection with it: the next one gets all of it, although nothing happens on the
+// node that portald would tell it of.
 func TestKeeperDies(t *testing.T) {
 	b := bed.New(t)
 	b.ServePods(0)
@@ -395,8 +395,8 @@ func TestKeeperDies(t *testing.T) {
 	second.WaitReady()
 }
 
-// A keeper that stands still counts as gone within seconds. Once it goes on it gets all again, and what it had before
-// is not taken for what a dead portald has left.
+// A keeper that stands still counts as gone within seconds. Once it goes on it gets all again, and the connections it
+// had before are not taken for the inheritance of a dead portald.
 func TestKeeperStandsStill(t *testing.T) {
 	b := bed.New(t)
 	b.ServePods(0)
@@ -426,8 +426,8 @@ func TestKeeperStandsStill(t *testing.T) {
 		t.Errorf("after a crash: %v\n%s", err, second.Log.String())
 	}
 	second.WaitReady()
-	line := lineWith(second.Log.String(), goOn)
-	if !strings.Contains(line, "1 connections "+goOn+", 0 had ended, 0 are reset") {
+	line := lineWith(second.Log.String(), carriedOnLine)
+	if !strings.Contains(line, "1 connections "+carriedOnLine+", 0 had ended, 0 are reset") {
 		t.Error(line)
 	}
 }

@@ -15,7 +15,7 @@ import (
 )
 
 // A portald that dies leaves no peer, of a connection that nobody keeps, with an end of the stream that the other side
-// did not send: it would take for all what is only some. What had ended before still arrives.
+// did not send: it would take for all what is only some. An end from before still arrives.
 func TestDeathEndsNoStream(t *testing.T) {
 	for _, engine := range []string{"epoll", "goroutine"} {
 		t.Run(engine, func(t *testing.T) { deathEndsNoStream(t, bed.New(t), func(*bed.Daemon) {}, "--engine="+engine) })
@@ -59,7 +59,7 @@ var dying = map[byte]struct {
 }
 
 func deathEndsNoStream(t *testing.T, b *bed.Bed, before func(*bed.Daemon), args ...string) {
-	asked := make(chan error, len(dying))
+	results := make(chan error, len(dying))
 	b.Serve(b.Net.Pod(0), bed.PodPort, func(c *net.TCPConn) {
 		kind := make([]byte, 1)
 		_, _ = io.ReadFull(c, kind)
@@ -72,7 +72,7 @@ func deathEndsNoStream(t *testing.T, b *bed.Bed, before func(*bed.Daemon), args 
 		}
 		_, err := io.Copy(io.Discard, c)
 		if !dying[kind[0]].ends {
-			asked <- err
+			results <- err
 		}
 		<-b.Context().Done()
 	})
@@ -119,7 +119,7 @@ func deathEndsNoStream(t *testing.T, b *bed.Bed, before func(*bed.Daemon), args 
 			t.Errorf("%c: %d bytes of %d came, and then %v, want %v", kind, len(got), c.sees, err, c.err)
 		}
 		if kind != 'd' && !c.ends {
-			if err := <-asked; !errors.Is(err, syscall.ECONNRESET) {
+			if err := <-results; !errors.Is(err, syscall.ECONNRESET) {
 				t.Errorf("an endpoint sees %v", err)
 			}
 		}

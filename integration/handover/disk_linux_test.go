@@ -95,7 +95,7 @@ func TestFullDisk(t *testing.T) {
 
 	c.d = kill(c.d)
 	served()
-	c.says(fmt.Sprintf("%d connections %s, 0 had ended, 0 are reset", len(c.all), goOn))
+	c.says(fmt.Sprintf("%d connections %s, 0 had ended, 0 are reset", len(c.all), carriedOnLine))
 	c.says("the next portald cannot find this one")
 
 	at.free()

@@ -104,7 +104,7 @@ func TestOtherInstallation(t *testing.T) {
 	b.ServedBy(bed.IP4, bed.PodName(0))
 }
 
-// A successor in a kernel mode goes on with what userspace carries, and back.
+// A successor in a kernel mode goes on with the connections that userspace carries, and back.
 func TestTakeOverInAnotherMode(t *testing.T) {
 	topology.Require(t, "nft")
 	b := bed.New(t)
@@ -125,7 +125,7 @@ func TestTakeOverInAnotherMode(t *testing.T) {
 	}
 }
 
-// Affinity, an endpoint that is drained, and what commands do go on after a take-over.
+// Affinity, a drained endpoint, and the effects of commands go on after a take-over.
 func TestStateIsTakenOver(t *testing.T) {
 	b := bed.New(t)
 	b.ServePods(0, 1, 2)

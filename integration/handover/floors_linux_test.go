@@ -13,8 +13,8 @@ import (
 	"github.com/portald/portald/proxy/adminsocket"
 )
 
-// What exchanges during hand-overs may take in full, where they take less without one: a machine whose CPUs are busy as
-// it is shows nothing of what a hand-over adds.
+// Bounds of exchanges during hand-overs, where exchanges without one take less: a machine whose CPUs are busy anyway
+// does not show the time that a hand-over adds.
 const (
 	pauseP99 = 20 * time.Millisecond
 	pauseMax = 100 * time.Millisecond

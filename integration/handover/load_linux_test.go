@@ -31,11 +31,11 @@ func sizes() size {
 	if *full {
 		s = size{restarts: 20, each: 1000, rate: 3000, sessions: 100, quiet: 20 * time.Second}
 	}
-	for _, o := range []struct{ to, asked *int }{
+	for _, o := range []struct{ to, flag *int }{
 		{&s.restarts, restarts}, {&s.each, each}, {&s.rate, rate}, {&s.sessions, sessions},
 	} {
-		if *o.asked > 0 {
-			*o.to = *o.asked
+		if *o.flag > 0 {
+			*o.to = *o.flag
 		}
 	}
 	return s

@@ -84,7 +84,7 @@ func TestSuccessorStalls(t *testing.T) {
 	b := bed.New(t)
 	b.ServePods(0, 1)
 	d := b.Start(b.Cart(0), "--iptables-min-sync-period=0s")
-	p := begun(b, d)
+	p := beginTakeover(b, d)
 	defer p.Close()
 
 	began := time.Now()
@@ -103,8 +103,8 @@ func TestSuccessorStalls(t *testing.T) {
 	b.ServedBy(bed.IP4, bed.PodName(1))
 }
 
-// begun is the daemon as a successor sees it that has begun to take over.
-func begun(b *bed.Bed, d *bed.Daemon) *handover.Predecessor {
+// beginTakeover returns the daemon as a successor sees it that has begun to take over.
+func beginTakeover(b *bed.Bed, d *bed.Daemon) *handover.Predecessor {
 	b.Helper()
 	path := strings.TrimSuffix(d.Socket, ".sock") + "-handover.sock"
 	own := handover.Identity{Version: "v1"}

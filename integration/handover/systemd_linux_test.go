@@ -140,7 +140,7 @@ func child(of int) int {
 	return 0
 }
 
-// install writes what the node has: portald, the unit of deploy/, and what of it a test sets otherwise.
+// install writes the node's files: portald, the unit of deploy/, and the settings of it that a test changes.
 func (m *manager) install() {
 	m.Helper()
 	text, err := os.ReadFile("../../deploy/" + unit)

@@ -69,13 +69,13 @@ func TestStartedAtOnce(t *testing.T) {
 			return left == 1
 		})
 		b.Eventually("one to have begun, and the others to say that they took over", func() bool {
-			begun := 0
+			starting := 0
 			for _, d := range all {
 				if !strings.Contains(d.Log.String(), "Took over from") {
-					begun++
+					starting++
 				}
 			}
-			return begun == 1
+			return starting == 1
 		})
 		b.ServedBy(bed.IP4, bed.PodName(0))
 		if rules := b.Rules(); rules != alone {

@@ -67,7 +67,7 @@ var built = func() func(string) (string, error) {
 }()
 
 // From the version before to this one and back: connections of all kinds stay open across both, new ones and datagrams
-// get through, and what was there before is all that the older one leaves of the rules of both.
+// get through, and when the older one is stopped, only the rules from before both are left.
 func TestUpgradeAndBack(t *testing.T) {
 	old := before(t)
 	for _, m := range bed.Modes() {
@@ -153,7 +153,7 @@ func TestKeeperOfAnotherVersion(t *testing.T) {
 	}
 }
 
-// A version that is not there is named, with what to do.
+// A version that is missing is named, with the remedy.
 func TestNoVersionBefore(t *testing.T) {
 	if _, err := os.Stat("../../.ci/landed"); err != nil {
 		topology.Lack(t, "needs the sources: %v", err)

@@ -14,7 +14,8 @@ import (
 	"github.com/portald/portald/integration/kubetest/plane"
 )
 
-// programs are what this binary can be. Each reads os.Args, of which the first is its name, and returns its exit code.
+// programs are the programs in this binary. Each reads os.Args, of which the first is its name, and returns its exit
+// code.
 func programs() map[string]func() int {
 	return map[string]func() int{
 		"up":                    up,

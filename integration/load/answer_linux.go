@@ -16,15 +16,15 @@ import (
 type answerer struct {
 	poll     *poll
 	tcp, udp int
-	open     map[int]*answered // by descriptor
+	open     map[int]*incoming // by descriptor
 	ticks    ticks
 	stopping bool
 	ends     []StreamEnd
 	buf      [bufSize]byte
 }
 
-// answered is a connection, and its greeting as far as it has come.
-type answered struct {
+// incoming is a connection, and its greeting as far as it has come.
+type incoming struct {
 	stream
 	greeting [greetingSize]byte
 	greeted  int
@@ -34,7 +34,7 @@ type answered struct {
 // Answer serves Streams by TCP and UDP at one address until in ends. At the line "stop" it has no more to send to those
 // that have ended their direction. It returns what became of each connection but those of Once.
 func Answer(ctx context.Context, at netip.AddrPort, in io.Reader) ([]StreamEnd, error) {
-	s := &answerer{tcp: -1, udp: -1, open: map[int]*answered{}}
+	s := &answerer{tcp: -1, udp: -1, open: map[int]*incoming{}}
 	defer s.close()
 	var err error
 	if s.poll, err = newPoll(); err != nil {
@@ -81,7 +81,7 @@ func (s *answerer) on(fd int, events uint32) {
 	switch fd {
 	case s.tcp:
 		for fd := range accepted(s.tcp) {
-			c := &answered{stream: stream{fd: fd, server: true}}
+			c := &incoming{stream: stream{fd: fd, server: true}}
 			if s.poll.add(fd, fd, unix.EPOLLIN|unix.EPOLLOUT|unix.EPOLLRDHUP|unix.EPOLLET) != nil {
 				closeFD(fd)
 				continue
@@ -98,7 +98,7 @@ func (s *answerer) on(fd int, events uint32) {
 }
 
 // step has a connection do what it can now. Ended: its client may have ended its direction.
-func (s *answerer) step(c *answered, ended bool) {
+func (s *answerer) step(c *incoming, ended bool) {
 	if err := s.serve(c, ended); err != nil || c.inEOF && c.isEnd {
 		if c.greeted == greetingSize && c.kind != Once {
 			s.ends = append(s.ends, c.end(err))
@@ -108,7 +108,7 @@ func (s *answerer) step(c *answered, ended bool) {
 	}
 }
 
-func (s *answerer) serve(c *answered, ended bool) error {
+func (s *answerer) serve(c *incoming, ended bool) error {
 	if c.greeted < greetingSize {
 		if done, err := s.greet(c); !done || err != nil {
 			return err
@@ -136,7 +136,7 @@ func (s *answerer) serve(c *answered, ended bool) error {
 var errNoGreeting = errors.New("no greeting")
 
 // greet reads the greeting. False: not all of it is there.
-func (s *answerer) greet(c *answered) (done bool, err error) {
+func (s *answerer) greet(c *incoming) (done bool, err error) {
 	n, err := read(c.fd, c.greeting[c.greeted:])
 	switch {
 	case err == unix.EAGAIN:

@@ -25,7 +25,7 @@ type Bulk struct {
 	For     time.Duration
 }
 
-// BulkResult is what the Sink says has arrived.
+// BulkResult is the Sink's count of bytes that arrived.
 type BulkResult struct {
 	Bytes   int64         `json:"bytes"`
 	Elapsed time.Duration `json:"elapsed_ns"` // until the last byte was there

@@ -31,7 +31,7 @@ const (
 type slot struct {
 	fd    int
 	since time.Time
-	asked bool
+	sent  bool
 	got   int
 }
 
@@ -148,8 +148,8 @@ func (r *churn) bind(fd int) error {
 
 func (r *churn) on(i int, events uint32) error {
 	s := &r.slots[i]
-	if !s.asked && events&unix.EPOLLOUT != 0 {
-		s.asked = true
+	if !s.sent && events&unix.EPOLLOUT != 0 {
+		s.sent = true
 		if _, err := send(s.fd, r.buf[:]); err != nil {
 			return r.again(i, false)
 		}
@@ -171,9 +171,9 @@ func (r *churn) on(i int, events uint32) error {
 }
 
 // again closes the slot's connection and opens the next.
-func (r *churn) again(i int, answered bool) error {
+func (r *churn) again(i int, ok bool) error {
 	now := time.Now()
-	if answered {
+	if ok {
 		r.took.add(now.Sub(r.slots[i].since))
 	} else {
 		r.failed++

@@ -20,7 +20,7 @@ func listen(kind int, at netip.AddrPort) (int, error) {
 	if kind == unix.SOCK_DGRAM {
 		_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, 4<<20) // as much as the host allows
 	} else {
-		_ = unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_NODELAY, 1) // inherited by what is accepted
+		_ = unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_NODELAY, 1) // inherited by accepted sockets
 	}
 	err = unix.Bind(fd, sockaddr(at))
 	if err == nil && kind == unix.SOCK_STREAM {

@@ -28,7 +28,7 @@ type newcomer struct {
 	stream
 	since time.Time
 	spell int
-	asked bool
+	sent  bool
 	used  bool
 }
 
@@ -81,7 +81,7 @@ func (n *newcomers) step(i int, events uint32) {
 	if !c.used {
 		return
 	}
-	if !c.asked && events&(unix.EPOLLOUT|unix.EPOLLERR|unix.EPOLLHUP) != 0 {
+	if !c.sent && events&(unix.EPOLLOUT|unix.EPOLLERR|unix.EPOLLHUP) != 0 {
 		switch sent, err := send(c.fd, c.request()); {
 		case err == unix.EAGAIN:
 			return
@@ -92,9 +92,9 @@ func (n *newcomers) step(i int, events uint32) {
 			n.over(i, io.ErrShortWrite)
 			return
 		}
-		c.asked, c.out = true, Size
+		c.sent, c.out = true, Size
 	}
-	if !c.asked {
+	if !c.sent {
 		return
 	}
 	if err := c.drain(n.client.buf[:], true); err != nil {

@@ -31,7 +31,7 @@ func outcome(n uintptr, e syscall.Errno) (int, error) {
 	return int(n), nil
 }
 
-// kind is what of a socket the protocol and the address decide.
+// kind has the attributes of a socket that follow from the protocol and the address.
 func kind(proto string) (int, error) {
 	switch proto {
 	case "tcp":

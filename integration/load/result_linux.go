@@ -2,7 +2,7 @@ package load
 
 import "time"
 
-// Result is what a client saw.
+// Result is what a client measured.
 type Result struct {
 	Exchanges int64         `json:"exchanges"` // requests that were answered
 	Failed    int64         `json:"failed"`    // refused, reset or timed out; with UDP: lost

@@ -33,7 +33,7 @@ func (k Kind) String() string {
 	return [...]string{"new", "asking", "bulk", "half-closed", "idle", "slow"}[k]
 }
 
-// What the ends of a connection do now and then.
+// Operations of the ends of a connection.
 const (
 	pourEvery  = 500 * time.Millisecond
 	pourSize   = 16 << 10
@@ -55,7 +55,7 @@ func greeting(k Kind, id uint32) []byte {
 // unnoticed.
 const period = 1048583
 
-// pattern is what streams consist of, with the first piece again at the end.
+// pattern is the repeated content of streams, with the first piece again at the end.
 var pattern = func() []byte {
 	source := rand.NewChaCha8([32]byte{1})
 	all := make([]byte, period, period+bufSize)
@@ -74,7 +74,7 @@ type stream struct {
 	in, out      int64 // bytes that came, and that were sent
 	goal         int64 // bytes to be sent by now
 	ends         bool  // to send nothing beyond goal, and then to end this direction
-	inEOF, isEnd bool  // directions that have ended: what comes, and what is sent
+	inEOF, isEnd bool  // directions that have ended: incoming, and outgoing
 }
 
 // bytes is the part of a stream from a position on, of one direction.
@@ -151,7 +151,7 @@ func (s *stream) small() {
 // forEver is a goal that no stream reaches.
 const forEver = 1 << 60
 
-// first is what an end does at the beginning, and how often it does what later does; 0: never.
+// first is an end's operation at the beginning, and returns how often later follows; 0: never.
 func (s *stream) first() time.Duration {
 	switch {
 	case s.kind == Pour && s.sends():
@@ -172,7 +172,7 @@ func (s *stream) first() time.Duration {
 	return 0
 }
 
-// later is what it does then.
+// later is an end's operation from then on.
 func (s *stream) later() {
 	switch {
 	case s.ends:
@@ -191,7 +191,7 @@ func (s *stream) finish() {
 	s.ends = true
 }
 
-// StreamEnd is what became of one end of a connection.
+// StreamEnd is the outcome of one end of a connection.
 type StreamEnd struct {
 	ID      uint32
 	Kind    Kind
@@ -237,7 +237,7 @@ func (t *ticks) advance(due func(key int)) {
 	}
 }
 
-// lines passes on what somebody says on standard input. It is closed at the end of that.
+// lines passes on the lines of standard input, and is closed at its end.
 func lines(in io.Reader) <-chan string {
 	said := make(chan string)
 	go func() {

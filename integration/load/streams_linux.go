@@ -21,7 +21,7 @@ type Streams struct {
 	Sessions int              // of UDP, each with a datagram every 50 ms
 }
 
-// StreamsResult is what became of all.
+// StreamsResult is the outcome of all streams.
 type StreamsResult struct {
 	Spells   []Spell // in their order
 	Totals   []Spell // of those with one name
@@ -31,7 +31,7 @@ type StreamsResult struct {
 	Failed   []string       // the first few new connections, and datagrams of wrong bytes
 }
 
-// Spell is a time, and what began in it.
+// Spell is a period, with the results of all that began in it.
 type Spell struct {
 	Name      string
 	Took      time.Duration
@@ -81,13 +81,13 @@ func (t *times) result() Times {
 // spell collects a Spell.
 type spell struct {
 	Spell
-	began                              time.Time
-	asked, longest, connected, answers times
+	began                                  time.Time
+	exchanges, longest, connected, answers times
 }
 
 func (s *spell) merge(o *spell) {
 	s.Took += o.Took
-	s.asked.merge(&o.asked)
+	s.exchanges.merge(&o.exchanges)
 	s.longest.merge(&o.longest)
 	s.connected.merge(&o.connected)
 	s.answers.merge(&o.answers)
@@ -97,7 +97,7 @@ func (s *spell) merge(o *spell) {
 }
 
 func (s *spell) result() Spell {
-	s.Asked, s.Longest, s.Connected, s.Heard = s.asked.result(), s.longest.result(), s.connected.result(),
+	s.Asked, s.Longest, s.Connected, s.Heard = s.exchanges.result(), s.longest.result(), s.connected.result(),
 		s.answers.result()
 	return s.Spell
 }
@@ -131,7 +131,7 @@ type steady struct {
 	of      int // spell of longest
 }
 
-// Keys of events and ticks are an index and what it is of.
+// Keys of events and ticks are an index and the kind of thing that it counts.
 const (
 	ofSteady = iota << 24
 	ofSession
@@ -266,7 +266,7 @@ func (r *client) run(ctx context.Context, said <-chan string) error {
 	return ctx.Err()
 }
 
-// turn does what is due and what has come.
+// turn handles due ticks and events.
 func (r *client) turn() error {
 	events, err := r.poll.wait(1)
 	if err != nil {
@@ -329,7 +329,7 @@ func (s *steady) serve(r *client, ended bool) error {
 		}
 	}
 	if s.kind == Ask && !s.sent.IsZero() && s.in == s.goal {
-		r.answered(s, time.Since(s.sent))
+		r.countExchange(s, time.Since(s.sent))
 		s.sent = time.Time{}
 	}
 	if s.inEOF && !s.ends && s.kind != Half {
@@ -338,9 +338,9 @@ func (s *steady) serve(r *client, ended bool) error {
 	return s.push()
 }
 
-// answered counts an exchange where it began.
-func (r *client) answered(s *steady, took time.Duration) {
-	r.spells[s.spell].asked.add(took)
+// countExchange counts an exchange in the spell in which it began.
+func (r *client) countExchange(s *steady, took time.Duration) {
+	r.spells[s.spell].exchanges.add(took)
 	if s.of != s.spell {
 		r.fold(s)
 		s.of = s.spell

@@ -98,7 +98,7 @@ func TestStreamsAreWhole(t *testing.T) {
 	}
 }
 
-// What is lost, doubled, refused or reset on the way is found.
+// Data lost, doubled, refused or reset on the way is found.
 func TestBrokenStreamsAreFound(t *testing.T) {
 	for name, spoil := range map[string]func(piece []byte) []byte{
 		"a byte is lost":      func(b []byte) []byte { return b[:len(b)-1] },
@@ -131,7 +131,7 @@ func TestBrokenStreamsAreFound(t *testing.T) {
 	}
 }
 
-// spoiling passes connections on. What the server sends on one is spoiled from the fourth piece on.
+// spoiling passes connections on. The server's data on one is spoiled from the fourth piece on.
 func spoiling(t *testing.T, to netip.AddrPort, spoil func([]byte) []byte) netip.AddrPort {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

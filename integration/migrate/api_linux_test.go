@@ -12,8 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// api is an API server for where a real one would take minutes to start: it lists objects that never change. What it
-// does not have is an empty list, or not found.
+// api is an API server for machines on which a real one would take minutes to start: it lists objects that never
+// change. What it does not have is an empty list, or not found.
 type api map[string]any // lists and objects, by path
 
 // ServeHTTP answers lists, and watches in which nothing happens.

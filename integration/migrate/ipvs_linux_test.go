@@ -52,6 +52,6 @@ func TestThereAndBackWithIPVS(t *testing.T) {
 	m.proxy.start()
 	m.served()
 	m.load = newLoad(b, m.addresses...)
-	m.thereAndBack(way{name: "IPVS", args: []string{"--proxy-mode=ipvs"}, ends: true})
+	m.thereAndBack(proxyMode{name: "IPVS", args: []string{"--proxy-mode=ipvs"}, ends: true})
 	m.load.finish()
 }

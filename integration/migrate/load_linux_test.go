@@ -23,21 +23,23 @@ type load struct {
 	step atomic.Pointer[string]
 
 	mu       sync.Mutex
-	askers   []*asker
+	probers  []*prober
 	failures []string
 	longest  time.Duration // of a new connection with its exchange
 }
 
-// asker asks one address again and again from one host.
-type asker struct {
+// prober sends requests from one host to one address, again and again.
+type prober struct {
 	from        *topology.Host
 	network, to string
 	done, lost  atomic.Int64
 }
 
-func (a *asker) String() string { return fmt.Sprintf("%s from %s to %s", a.network, a.from.Name, a.to) }
+func (a *prober) String() string {
+	return fmt.Sprintf("%s from %s to %s", a.network, a.from.Name, a.to)
+}
 
-// pause is the time between two questions of an asker.
+// pause is the time between two requests of a prober.
 func pause() time.Duration {
 	if bed.InVM {
 		return 2 * time.Second
@@ -61,20 +63,20 @@ func newLoad(b *bed.Bed, addresses ...string) *load {
 	for _, from := range hosts(b) {
 		for _, to := range addresses {
 			for _, network := range []string{"tcp", "udp"} {
-				a := &asker{from: from, network: network, to: to}
-				l.askers = append(l.askers, a)
+				a := &prober{from: from, network: network, to: to}
+				l.probers = append(l.probers, a)
 				l.wg.Go(func() { l.ask(ctx, a) })
 			}
 			if !l.atClusterIP(from) {
-				l.wg.Go(func() { l.goOn(ctx, from, to) })
+				l.wg.Go(func() { l.probeSession(ctx, from, to) })
 			}
 		}
 	}
 	return l
 }
 
-// hosts are one of each kind. The pod is an endpoint of its own Service, but not with IPVS: in the virtual machine
-// half of what such a pod asks by IPv6 has no answer from kube-proxy.
+// hosts are one of each kind. The pod is an endpoint of its own Service, but not with IPVS: in the virtual machine half
+// of such a pod's requests by IPv6 get no answer from kube-proxy.
 func hosts(b *bed.Bed) []*topology.Host {
 	pod := 0
 	if bed.InVM {
@@ -100,8 +102,8 @@ func (l *load) fail(began time.Time, step string, format string, args ...any) {
 }
 
 // ask has a new connection, or a new socket, for each question. A datagram may be lost where rules change under it, and
-// a connection of the node in the step in which its address goes with IPVS, but not the next one of this asker too.
-func (l *load) ask(ctx context.Context, a *asker) {
+// a connection of the node in the step in which its address goes with IPVS, but not the next one of this prober too.
+func (l *load) ask(ctx context.Context, a *prober) {
 	for missed := 0; ctx.Err() == nil; time.Sleep(pause()) {
 		limit := bed.AnswerTimeout
 		if a.network == "udp" {
@@ -131,8 +133,8 @@ func (l *load) took(d time.Duration) {
 	l.longest = max(l.longest, d)
 }
 
-// goOn asks from one socket all the time. The same holds for its datagrams.
-func (l *load) goOn(ctx context.Context, from *topology.Host, to string) {
+// probeSession sends datagrams from one socket all the time. The same limits apply to them.
+func (l *load) probeSession(ctx context.Context, from *topology.Host, to string) {
 	c, err := bed.Dial(bed.AnswerTimeout, from, "udp", to)
 	if err != nil {
 		l.fail(time.Now(), "", "%v", err)
@@ -155,7 +157,7 @@ func (l *load) finish() {
 	l.b.Helper()
 	l.stop()
 	total := map[string]int64{}
-	for _, a := range l.askers {
+	for _, a := range l.probers {
 		total[a.network] += a.done.Load()
 		total["lost"] += a.lost.Load()
 		if a.done.Load() == 0 {
@@ -194,8 +196,8 @@ func open(b *bed.Bed, name string, addresses ...string) (all []talk) {
 	return all
 }
 
-// goOn has every connection carry something in both directions.
-func goOn(b *bed.Bed, when string, all ...talk) {
+// checkOpen has every connection carry data in both directions.
+func checkOpen(b *bed.Bed, when string, all ...talk) {
 	b.Helper()
 	for _, t := range all {
 		_ = t.SetDeadline(time.Now().Add(bed.AnswerTimeout))

@@ -11,8 +11,8 @@ import (
 	"github.com/portald/portald/integration/bed"
 )
 
-// way is a mode of portald.
-type way struct {
+// proxyMode is a mode of portald.
+type proxyMode struct {
 	name      string
 	userspace bool
 	args      []string
@@ -20,8 +20,8 @@ type way struct {
 	ends      bool // what the kernel carries ends on the way back, when the virtual servers of IPVS are removed
 }
 
-func ways() []way {
-	return []way{
+func proxyModes() []proxyMode {
+	return []proxyMode{
 		{name: "userspace by iptables", userspace: true, often: true},
 		{name: "iptables", args: []string{"--proxy-mode=iptables"}},
 		{name: "userspace by nftables", userspace: true, args: []string{"--writer=nftables"}},
@@ -46,7 +46,7 @@ type migration struct {
 const leavesIPVS = "kube-proxy has no rules any more"
 
 // thereAndBack follows docs/install.md.
-func (m *migration) thereAndBack(w way) {
+func (m *migration) thereAndBack(w proxyMode) {
 	m.Helper()
 	was := m.Bed
 	defer func() { m.Bed = was }()
@@ -75,7 +75,7 @@ func (m *migration) thereAndBack(w way) {
 		}
 	}
 	m.load.at(leavesIPVS)
-	goOn(m.Bed, "with portald", append(kernel, userspace...)...)
+	checkOpen(m.Bed, "with portald", append(kernel, userspace...)...)
 
 	if !w.userspace {
 		d = m.next(d, "--proxy-mode=userspace")
@@ -97,7 +97,7 @@ func (m *migration) thereAndBack(w way) {
 	userspace = append(userspace, open(m.Bed, "with both", m.addresses...)...) // either may have them
 	d = m.next(d, "--on-exit=remove")
 	m.load.at("back: portald is to remove all")
-	goOn(m.Bed, "while portald is to remove all", append(kernel, userspace...)...)
+	checkOpen(m.Bed, "while portald is to remove all", append(kernel, userspace...)...)
 	d.Signal(syscall.SIGTERM)
 	if code := d.Exit(); code != 0 {
 		m.Errorf("portald ended with code %d\n%s", code, d.Log)
@@ -110,7 +110,7 @@ func (m *migration) thereAndBack(w way) {
 		m.Eventually("kube-proxy to serve the health of a Service", m.checked)
 	}
 	m.load.at("back: kube-proxy has started again")
-	goOn(m.Bed, "without portald", kernel...)
+	checkOpen(m.Bed, "without portald", kernel...)
 	want := m.want()
 	isSame := func() bool { return slices.Equal(state(m.Bed), want) }
 	if !bed.Within(bed.VMTimeout(5*time.Second), isSame) {

@@ -36,8 +36,8 @@ func state(b *bed.Bed) (lines []string) {
 	return append(append(lines, "# sysctls"), sysctls(b)...)
 }
 
-// volatile is what differs from host to host: routes that the kernel makes of addresses, numbers and life times of
-// links and addresses, and the other ends of links.
+// volatile matches lines that differ from host to host: routes that the kernel makes of addresses, numbers and life
+// times of links and addresses, and the other ends of links.
 var volatile = regexp.MustCompile(`(?m)^.* table local .*\n|^\d+: |@\S+|\\ .*|metric \d+| initval \S+|fe80::\S+:\S+`)
 
 func sorted(text string) []string {
@@ -128,8 +128,8 @@ func plain(v any) {
 	}
 }
 
-// moving are sysctls that tell of what happens, those of a host's own, and the one that portald leaves on kernels
-// before 6.7 (docs/limits.md).
+// moving are sysctls that report events, sysctls of a host's own, and the one that portald leaves on kernels before 6.7
+// (docs/limits.md).
 var moving = regexp.MustCompile(`tcp_early_demux|conntrack_count|/neigh/|stable_secret|use_tempaddr|/dev_|fib_notify` +
 	`|tcp_fastopen_key|ping_group|conf/control/|conf/lo/|events_retry|ip_set|/flush$`)
 

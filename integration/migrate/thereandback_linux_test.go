@@ -56,7 +56,7 @@ func TestThereAndBack(t *testing.T) {
 		m.proxy.start()
 		m.served()
 		m.load = newLoad(s.Bed, m.addresses...)
-		for _, w := range ways() {
+		for _, w := range proxyModes() {
 			if w.often || *full {
 				m.thereAndBack(w)
 			}

@@ -48,9 +48,9 @@ func forward(c net.Conn, from *topology.Host, to string) {
 	}
 	defer server.Close()
 	ended := make(chan struct{}, 2)
-	for _, way := range [][2]net.Conn{{c, server}, {server, c}} {
+	for _, pair := range [][2]net.Conn{{c, server}, {server, c}} {
 		go func() {
-			_, _ = io.Copy(way[0], way[1])
+			_, _ = io.Copy(pair[0], pair[1])
 			ended <- struct{}{}
 		}()
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/portald/portald/integration/bed"
 )
 
-var restartsAsked = flag.Int("restarts", 0, "how often TestAbsence restarts the daemon in each mode; 0: some 20 s long")
+var restartCount = flag.Int("restarts", 0, "how often TestAbsence restarts the daemon in each mode; 0: some 20 s long")
 
 // In kernel modes nobody notices that the daemon is away. It is stopped, killed, replaced and succeeded by another
 // version again and again, and endpoints come and go and a Service changes its mode before that, meanwhile and in its
@@ -59,7 +59,7 @@ var ends = []struct {
 	{"succeeded", 0, 0, true}, // the next one takes over
 }
 
-// changes are what else happens: before the daemon ends, while it is away, and when it is back.
+// changes are further events: before the daemon ends, while it is away, and when it is back.
 var changes = []struct {
 	what                 string
 	before, while, after func(*absence)
@@ -81,8 +81,8 @@ var changes = []struct {
 // absences is how often the daemon is away: by default once in each way with each change, or as a slow machine can.
 func absences() int {
 	switch {
-	case *restartsAsked > 0:
-		return *restartsAsked
+	case *restartCount > 0:
+		return *restartCount
 	case bed.InVM:
 		return len(changes)
 	}

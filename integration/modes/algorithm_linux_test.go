@@ -41,7 +41,7 @@ func algorithmsOfTheKernel(b *bed.Bed, m bed.Mode) {
 			return strings.Contains(fmt.Sprint(explainOf(d, "shop/cart:http", "").Sections),
 				"algorithm is "+a.String()+", by the annotation portald.io/algorithm")
 		})
-		pods := asked(b, 6)
+		pods := answeringPods(b, 6)
 		switch inTurns := pods[0] != pods[1] && pods[1] != pods[2] && pods[0] != pods[2]; a {
 		case service.RoundRobin:
 			if !inTurns || strings.Join(pods[:3], " ") != strings.Join(pods[3:], " ") {
@@ -55,8 +55,8 @@ func algorithmsOfTheKernel(b *bed.Bed, m bed.Mode) {
 	}
 }
 
-// asked are the pods that answer so many connections of one client, one after the other.
-func asked(b *bed.Bed, n int) (pods []string) {
+// answeringPods returns the pods that answer n connections of one client, one after the other.
+func answeringPods(b *bed.Bed, n int) (pods []string) {
 	b.Helper()
 	for range n {
 		a, err := bed.Ask(b.Client, "tcp", bed.HostPort(bed.IP4, 80))
@@ -85,7 +85,8 @@ func TestAlgorithmOfTheDaemonChanges(t *testing.T) {
 		b.Eventually(c.algorithm+" to be in force", func() bool {
 			return strings.Contains(fmt.Sprint(explainOf(d, "shop/cart:http", "").Sections), c.says)
 		})
-		if pods := asked(b, 6); c.algorithm == "source-hash" && strings.Join(pods, "") != strings.Repeat(pods[0], len(pods)) {
+		pods := answeringPods(b, 6)
+		if c.algorithm == "source-hash" && strings.Join(pods, "") != strings.Repeat(pods[0], len(pods)) {
 			b.Errorf("one client has %v", pods)
 		}
 	}

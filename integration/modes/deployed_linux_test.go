@@ -28,7 +28,7 @@ func TestDeployed(t *testing.T) {
 	}
 }
 
-// deployedMode is a mode with what it takes of deploy/kustomize.
+// deployedMode is a mode with the parts of deploy/kustomize that it needs.
 type deployedMode struct {
 	mode       string
 	settings   string // more lines of kube-proxy's configuration
@@ -127,7 +127,7 @@ func readSysctl(b *bed.Bed, name string) string {
 	return strings.TrimSpace(b.On(b.Node, "cat", "/proc/sys/"+name))
 }
 
-// guestDeploy has what renderDeploy makes, for the virtual machine, which has no kubectl.
+// guestDeploy has the output of renderDeploy, for the virtual machine, which has no kubectl.
 const guestDeploy = "testdata/guest/deploy"
 
 // renderDeploy returns the manifests of a role of deploy/ with components.
@@ -207,7 +207,7 @@ func (p *pod) args(c container) (out []string) {
 	return out
 }
 
-// What container runtimes do to the mounts of a container. This test has its files in /tmp.
+// Mounts as container runtimes make them for a container. This test has its files in /tmp.
 const (
 	readOnlyRoot = "mount --bind /tmp /tmp; mount -o remount,bind,ro /\n"
 	unprivileged = "for at in /proc/sys /sys; do mount --bind $at $at; mount -o remount,bind,ro $at; done\n"

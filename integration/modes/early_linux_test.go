@@ -23,8 +23,8 @@ const (
 	taken4, taken6 = "10.96.0.12", "fd00:10:96::12"
 )
 
-// Clients that dial before rules lead the way get through with what they send next: conntrack's entry of their first
-// packet, which translates nothing, is deleted once the rules are there.
+// Clients that dial before there are rules get through with their next packet: conntrack's entry of their first packet,
+// which translates nothing, is deleted once the rules are there.
 func TestClientsComeFirst(t *testing.T) {
 	bed.EachMode(t, func(b *bed.Bed, m bed.Mode) {
 		b.ServePods(0, 1)
@@ -214,11 +214,11 @@ func (c *early) known(addresses []string) (n int) {
 	}
 	c.Must(c.Node.Do(func() error {
 		for _, family := range []netlink.InetFamily{unix.AF_INET, unix.AF_INET6} {
-			found, err := netlink.ConntrackTableList(netlink.ConntrackTable, family)
+			flows, err := netlink.ConntrackTableList(netlink.ConntrackTable, family)
 			if err != nil {
 				return err
 			}
-			for _, f := range found {
+			for _, f := range flows {
 				to, _ := netip.AddrFromSlice(f.Forward.DstIP)
 				if wanted[netip.AddrPortFrom(to.Unmap(), f.Forward.DstPort)] && f.Forward.DstIP.Equal(f.Reverse.SrcIP) {
 					n++

@@ -64,7 +64,7 @@ func (e explained) has(section, text string) {
 	e.Errorf("%s: no %q in %q of %+v", e.What, text, section, e.Sections)
 }
 
-// What a Service meets on a node is explained in every mode: what is well, and what was planted.
+// A Service's treatment on a node is explained in every mode: the healthy parts, and the planted faults.
 func TestExplain(t *testing.T) {
 	bed.EachMode(t, func(b *bed.Bed, m bed.Mode) {
 		b.ServePods(0, 1)

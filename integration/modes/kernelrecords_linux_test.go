@@ -72,18 +72,18 @@ func kernelRecords(b *bed.Bed, m bed.Mode) {
 		"spec: {nodeName: here}\nstatus: {phase: Running, podIPs: [{ip: %q}, {ip: %q}]}\n",
 		b.Net.Pod(0).IPv4, b.Net.Pod(0).IPv6)
 	d := startRecording(b, cart.String()+pod0, append([]string{"--kernel-records=all", "--client-pods"}, m.Args...)...)
-	asked := map[way]bed.Answer{}
-	for _, w := range ways(b, "") {
+	answers := map[route]bed.Answer{}
+	for _, w := range routes(b, "") {
 		if loopback := strings.Contains(w.to, "127.0.0.1") || strings.Contains(w.to, "::1]"); loopback || !w.served ||
 			w.portal == "ExternalIP" {
 			continue // the daemon listens at loopback
 		}
 		answer, err := bed.Ask(w.from, w.network, w.to)
 		b.Must(err)
-		asked[w] = answer
+		answers[w] = answer
 	}
 	resets := 0
-	for w, answer := range asked {
+	for w, answer := range answers {
 		r := kernelRecord(d, "of "+w.String(), func(r bed.Record) bool {
 			return r.Client == answer.Client.String() && r.OriginalDst == w.to && r.Protocol == w.network
 		})
@@ -102,8 +102,8 @@ func kernelRecords(b *bed.Bed, m bed.Mode) {
 	}
 }
 
-// What fails is told apart, and nothing else has a record where only failures are asked for; the annotation changes
-// that while the daemon runs.
+// Failures are told apart, and only they have records where only failures are asked for; the annotation changes that
+// while the daemon runs.
 func TestKernelRecordsOfFailures(t *testing.T) { bed.EachMode(t, kernelRecordsOfFailures) }
 
 func kernelRecordsOfFailures(b *bed.Bed, m bed.Mode) {

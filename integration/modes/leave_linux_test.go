@@ -51,12 +51,12 @@ func restartsUnderLoad(b *bed.Bed, m bed.Mode) {
 
 	ctx, stop := context.WithCancel(b.Context())
 	var load sync.WaitGroup
-	var asked, heard atomic.Int64
+	var connected, heard atomic.Int64
 	var failed errorList
 	for _, to := range []string{bed.HostPort(bed.IP4, 80), bed.HostPort(bed.IP6, 80), bed.HostPort(b.Node.IPv4.String(),
 		bed.NodePort)} {
 		for _, from := range []*topology.Host{b.Client, b.Net.Pod(0)} {
-			load.Go(func() { failed.add(keepsAsking(b, ctx, from, to, &asked)) })
+			load.Go(func() { failed.add(keepsAsking(b, ctx, from, to, &connected)) })
 		}
 	}
 	load.Go(func() { failed.add(datagrams(b, ctx, bed.HostPort(bed.IP4, 80), &heard)) })
@@ -91,24 +91,24 @@ func restartsUnderLoad(b *bed.Bed, m bed.Mode) {
 	if err := failed.first(); err != nil {
 		b.Error(err)
 	}
-	b.Logf("%d restarts in %v, %d connections, %d datagrams answered", times, took.Round(time.Second), asked.Load(),
+	b.Logf("%d restarts in %v, %d connections, %d datagrams answered", times, took.Round(time.Second), connected.Load(),
 		heard.Load())
 }
 
 // keepsAsking is connects with a pause after each connection, which leaves CPU time to the daemons. Its error contains
 // the record of the failed connection.
-func keepsAsking(b *bed.Bed, ctx context.Context, from *topology.Host, to string, asked *atomic.Int64) error {
+func keepsAsking(b *bed.Bed, ctx context.Context, from *topology.Host, to string, connected *atomic.Int64) error {
 	for ctx.Err() == nil {
 		c, err := bed.Dial(bed.AnswerTimeout, from, "tcp", to)
 		if err != nil {
-			return fmt.Errorf("connect %d to %s from %s: %w", asked.Load(), to, from.Name, err)
+			return fmt.Errorf("connect %d to %s from %s: %w", connected.Load(), to, from.Name, err)
 		}
 		if a, err := bed.AskTCP(c.(*net.TCPConn)); err != nil {
-			return fmt.Errorf("connection %d to %s from %s: %w; recorded: %s", asked.Load(), to, a.Client, err,
+			return fmt.Errorf("connection %d to %s from %s: %w; recorded: %s", connected.Load(), to, a.Client, err,
 				recorded(b, a.Client))
 		}
 		c.Close()
-		asked.Add(1)
+		connected.Add(1)
 		time.Sleep(2 * time.Millisecond)
 	}
 	return nil

@@ -38,12 +38,12 @@ func endpointsThatAreFrontends(b *bed.Bed, m bed.Mode) {
 		text += s.String()
 	}
 	d := b.Start(text, m.Args...)
-	var asked sync.WaitGroup
+	var wg sync.WaitGroup
 	for _, s := range services {
 		for _, ip := range s.IPs {
 			for _, network := range []string{"tcp", "udp"} {
 				for _, from := range []*topology.Host{b.Client, b.Net.Pod(1)} {
-					asked.Go(func() {
+					wg.Go(func() {
 						if a, err := bed.AskWithin(time.Second, from, network, bed.HostPort(ip, 80)); err == nil {
 							b.Errorf("%s %s of %s is answered by %s", network, ip, s.Name, a.Pod)
 						}
@@ -52,7 +52,7 @@ func endpointsThatAreFrontends(b *bed.Bed, m bed.Mode) {
 			}
 		}
 	}
-	asked.Wait()
+	wg.Wait()
 	for _, network := range []string{"tcp", "udp"} {
 		if a, err := bed.Ask(b.Client, network, bed.HostPort(bed.IP4, 80)); err != nil || a.Pod != bed.PodName(0) {
 			b.Errorf("%s of another Service: %q, %v", network, a.Pod, err)

@@ -11,8 +11,8 @@ import (
 	"github.com/portald/portald/integration/topology"
 )
 
-// way is one path from a client host to a service port.
-type way struct {
+// route is one path from a client host to a service port.
+type route struct {
 	mode    string
 	network string
 	to      string
@@ -21,19 +21,19 @@ type way struct {
 	served  bool
 }
 
-func (w way) String() string {
+func (w route) String() string {
 	_, host, _ := strings.Cut(w.from.Name, "-")
 	return fmt.Sprintf("%s/%s/%s/%s from %s", w.mode, w.network, w.portal, w.to, host)
 }
 
-// ways lists every protocol, family and frontend, from a client, from the node and from a pod that is itself an
+// routes lists every protocol, family and frontend, from a client, from the node and from a pod that is itself an
 // endpoint of the Service.
-func ways(b *bed.Bed, mode string) (out []way) {
+func routes(b *bed.Bed, mode string) (out []route) {
 	pod := b.Net.Pod(0)
 	for _, network := range []string{"tcp", "udp"} {
 		add := func(portal, addr string, port int, served bool, from ...*topology.Host) {
 			for _, h := range from {
-				out = append(out, way{mode, network, bed.HostPort(addr, port), portal, h, served})
+				out = append(out, route{mode, network, bed.HostPort(addr, port), portal, h, served})
 			}
 		}
 		everywhere := []*topology.Host{b.Client, b.Node, pod}
@@ -68,8 +68,8 @@ func matrix(b *bed.Bed, m bed.Mode) {
 	cart.External = []string{bed.Allowed4, bed.Outside4, bed.Allowed6, bed.Outside6}
 	cart.Balancer = []string{bed.Balancer4, bed.Balancer6, ""}
 	d := b.Start(cart, append([]string{"--external-ip-cidrs", "203.0.113.0/24,fd00:203::/64"}, m.Args...)...)
-	answers := map[way][]bed.Answer{}
-	for _, w := range ways(b, m.Name) {
+	answers := map[route][]bed.Answer{}
+	for _, w := range routes(b, m.Name) {
 		answers[w] = walk(b, w, m.Kernel)
 	}
 	if code := d.Stop(); code != 0 { // ends the UDP sessions, so that all have records
@@ -90,14 +90,14 @@ func matrix(b *bed.Bed, m bed.Mode) {
 }
 
 // loopback tells whether the destination is a loopback address, which portald serves by a listener in every mode.
-func (w way) loopback() bool { return netip.MustParseAddrPort(w.to).Addr().IsLoopback() }
+func (w route) loopback() bool { return netip.MustParseAddrPort(w.to).Addr().IsLoopback() }
 
 // draws is the number of random picks after which one of three endpoints is still missing once in 10^8 runs.
 const draws = 48
 
 // walk sends requests until every pod has answered, including the client pod itself. In userspace mode three requests
 // suffice (round robin), in kernel modes the choice is random.
-func walk(b *bed.Bed, w way, random bool) (out []bed.Answer) {
+func walk(b *bed.Bed, w route, random bool) (out []bed.Answer) {
 	b.Helper()
 	if !w.served {
 		if a, err := bed.AskWithin(300*time.Millisecond, w.from, w.network, w.to); err == nil {
@@ -124,7 +124,7 @@ func walk(b *bed.Bed, w way, random bool) (out []bed.Answer) {
 	return out
 }
 
-func checkRecord(b *bed.Bed, w way, a bed.Answer, r bed.Record) {
+func checkRecord(b *bed.Bed, w route, a bed.Answer, r bed.Record) {
 	b.Helper()
 	service := map[string]string{"tcp": "shop/cart:http", "udp": "shop/cart:talk"}[w.network]
 	ended := map[string]string{"tcp": "ok", "udp": "service_removed"}[w.network]

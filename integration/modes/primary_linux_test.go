@@ -50,7 +50,7 @@ func TestPrimaryAddressFromManifests(t *testing.T) {
 	}
 }
 
-// What is not served is not said to be.
+// An address that is not served is not reported as served.
 func TestNodePortsOnNoAddress(t *testing.T) {
 	b := bed.New(t)
 	b.ServePods(0)

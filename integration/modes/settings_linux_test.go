@@ -66,8 +66,8 @@ func TestSettingsAreAllSet(t *testing.T) {
 }
 
 // A Service with every setting is served in each mode, and by the other carrier, to which it changes and back while a
-// connection is open. What the kernel cannot do has no effect there. One whose values are all unknown is served as if
-// it had none, its problems are told, and another Service is served all the while.
+// connection is open. Settings beyond the kernel's means have no effect there. One whose values are all unknown is
+// served as if it had none, its problems are told, and another Service is served all the while.
 func TestEverySetting(t *testing.T) { bed.EachMode(t, everySetting) }
 
 func everySetting(b *bed.Bed, m bed.Mode) {

@@ -18,21 +18,21 @@ func TestSourceRangesOfANodeWithTheAddress(t *testing.T) {
 		b.On(b.Node, "ip", "address", "add", bed.Balancer4+"/32", "dev", "lo")
 		docs := strings.Replace(cart.String(), "spec:\n", "spec:\n  loadBalancerSourceRanges: [203.0.113.0/24]\n", 1)
 		b.Start(docs, m.Args...)
-		answered := func() bool {
+		reached := func() bool {
 			a, err := bed.AskWithin(bed.AnswerTimeout/20, b.Node, "tcp", bed.HostPort(bed.Balancer4, 80))
 			return err == nil && a.Pod == "pod0"
 		}
-		if answered() {
+		if reached() {
 			t.Error("the node is admitted without an address in the ranges")
 		}
 		b.On(b.Node, "ip", "address", "add", "203.0.113.9/32", "dev", "lo")
 		began := time.Now()
-		b.Eventually("the node to be admitted", answered)
+		b.Eventually("the node to be admitted", reached)
 		t.Logf("%s: after %s", m.Name, time.Since(began).Round(time.Millisecond))
 		if _, err := bed.AskWithin(bed.AnswerTimeout/20, b.Client, "tcp", bed.HostPort(bed.Balancer4, 80)); err == nil {
 			t.Error("a client outside the ranges is admitted")
 		}
 		b.On(b.Node, "ip", "address", "del", "203.0.113.9/32", "dev", "lo")
-		b.Eventually("the node to be left out", func() bool { return !answered() })
+		b.Eventually("the node to be left out", func() bool { return !reached() })
 	})
 }

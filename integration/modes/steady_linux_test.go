@@ -30,10 +30,10 @@ type steady struct {
 	idles     []*talk
 	sequences []*sequence
 
-	unserved              span // when connections to one Service may fail
-	asked, excused, bytes atomic.Int64
-	answered, unanswered  atomic.Int64           // datagrams where endpoints change
-	named                 atomic.Pointer[string] // the pod that answered the last of these
+	unserved                  span // when connections to one Service may fail
+	exchanges, excused, bytes atomic.Int64
+	answered, unanswered      atomic.Int64           // datagrams where endpoints change
+	named                     atomic.Pointer[string] // the pod that answered the last of these
 }
 
 // counter grows as long as a part of the traffic goes on.
@@ -117,7 +117,7 @@ func (s *steady) asks(from *topology.Host, to string, may *span) {
 			_, err := bed.Ask(from, "tcp", to)
 			switch {
 			case err == nil:
-				s.asked.Add(1)
+				s.exchanges.Add(1)
 			case touched():
 				s.excused.Add(1)
 			default:
@@ -378,5 +378,5 @@ func (s *steady) String() string {
 	}
 	return fmt.Sprintf("%d streams with %d bytes, %d idle connections, %d new ones (and %d refused that may be), "+
 		"%d datagrams; where endpoints change %d, %d without an answer", len(s.streams), s.bytes.Load(), len(s.idles),
-		s.asked.Load(), s.excused.Load(), datagrams, s.answered.Load(), s.unanswered.Load())
+		s.exchanges.Load(), s.excused.Load(), datagrams, s.answered.Load(), s.unanswered.Load())
 }

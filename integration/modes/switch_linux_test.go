@@ -36,12 +36,12 @@ func switchUnderLoad(b *bed.Bed, m bed.Mode) {
 
 	ctx, stop := context.WithCancel(b.Context())
 	var load sync.WaitGroup
-	var asked, heard atomic.Int64
+	var connected, heard atomic.Int64
 	failed := make(chan error, 100)
 	for _, to := range []string{bed.HostPort(bed.IP4, 80), bed.HostPort(bed.IP6, 80), bed.HostPort(b.Node.IPv4.String(),
 		bed.NodePort)} {
 		for _, from := range []*topology.Host{b.Client, b.Net.Pod(0)} {
-			load.Go(func() { failed <- connects(ctx, from, to, &asked) })
+			load.Go(func() { failed <- connects(ctx, from, to, &connected) })
 		}
 	}
 	load.Go(func() { failed <- datagrams(b, ctx, bed.HostPort(bed.IP4, 80), &heard) })
@@ -71,19 +71,19 @@ func switchUnderLoad(b *bed.Bed, m bed.Mode) {
 		default:
 		}
 	}
-	b.Logf("%d connections during %d switches", asked.Load(), 2*switches())
-	if asked.Load() < int64(2*switches()) {
-		b.Errorf("%d connections, want at least one per switch", asked.Load())
+	b.Logf("%d connections during %d switches", connected.Load(), 2*switches())
+	if connected.Load() < int64(2*switches()) {
+		b.Errorf("%d connections, want at least one per switch", connected.Load())
 	}
 }
 
 // connects opens one connection after the other and reads the pod's name, until ctx ends.
-func connects(ctx context.Context, from *topology.Host, to string, asked *atomic.Int64) error {
+func connects(ctx context.Context, from *topology.Host, to string, connected *atomic.Int64) error {
 	for ctx.Err() == nil {
 		if _, err := bed.AskWithin(bed.AnswerTimeout, from, "tcp", to); err != nil {
-			return fmt.Errorf("connection %d to %s from %s: %w", asked.Load(), to, from.Name, err)
+			return fmt.Errorf("connection %d to %s from %s: %w", connected.Load(), to, from.Name, err)
 		}
-		asked.Add(1)
+		connected.Add(1)
 	}
 	return nil
 }

@@ -131,8 +131,8 @@ func TestWipedRulesComeBack(t *testing.T) {
 	}
 }
 
-// A program that takes rules away ten times a second does not make portald busy, which says what happens, and who does
-// it; once it stops the rules come back.
+// A program that takes rules away ten times a second does not make portald busy, which reports it, and who does it;
+// once it stops the rules come back.
 func TestNoFight(t *testing.T) {
 	for _, w := range []wipe{
 		{mode: bed.Modes()[1], command: strings.Fields("nft delete table ip portald")},
@@ -234,7 +234,7 @@ func (c counts) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// cpuTime is what a daemon, and the commands that it ran, have used of CPUs.
+// cpuTime returns the CPU time of a daemon and of the commands that it ran.
 func cpuTime(b *bed.Bed, d *bed.Daemon) time.Duration {
 	b.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", d.Cmd.Process.Pid))
@@ -249,7 +249,7 @@ func cpuTime(b *bed.Bed, d *bed.Daemon) time.Duration {
 	return time.Duration(ticks) * 10 * time.Millisecond
 }
 
-// doctorSays is what a check of the doctor saw.
+// doctorSays returns the finding of one of the doctor's checks.
 func doctorSays(b *bed.Bed, d *bed.Daemon, check string) (seen string) {
 	b.Helper()
 	text, _ := b.Try(b.Node, bed.Portald, "doctor", "-o", "json", "--socket", d.Socket) // it fails with findings

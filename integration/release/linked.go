@@ -21,7 +21,7 @@ const (
 	goItself = "The Go standard library"
 )
 
-// linked is a module that is built in, with the files that say on what terms.
+// linked is a module that is built in, with its license files.
 type linked struct {
 	name, version string
 	files         map[string][]byte // licences, by the path in the module
@@ -48,7 +48,7 @@ func linkedModules(ctx context.Context) ([]*linked, error) {
 	return all, nil
 }
 
-// goPackage is what the go command tells of one.
+// goPackage is a package as the go command lists it.
 type goPackage struct {
 	ImportPath, Dir string
 	Standard        bool

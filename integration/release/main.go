@@ -28,7 +28,7 @@ var targets = []target{{"linux", "amd64"}, {"linux", "arm64"}, {"windows", "amd6
 
 func (t target) String() string { return t.os + "/" + t.arch }
 
-// environment is that of the go command. What a shell sets must not change what is made.
+// environment is the environment of the go command: variables of a shell must not change the result.
 func (t target) environment() []string {
 	return append(os.Environ(), "GOOS="+t.os, "GOARCH="+t.arch, "CGO_ENABLED=0", "GOFLAGS=", "GOWORK=off",
 		"GOEXPERIMENT=",

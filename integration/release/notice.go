@@ -13,8 +13,8 @@ import (
 	"strings"
 )
 
-// allowed are the terms on which something may be built in: they ask for their text and nothing else of who passes the
-// program on under the Apache License 2.0.
+// allowed are the licenses under which a module may be built in: they ask for their text and nothing else of whoever
+// passes the program on under the Apache License 2.0.
 var allowed = []string{"Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", "ISC", "MIT"}
 
 const noticeFile = "NOTICE"

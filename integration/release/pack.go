@@ -106,7 +106,7 @@ func (p *packer) clone(ctx context.Context) error {
 	return nil
 }
 
-// mostSize bounds a program, in bytes. What makes it larger is most often one import: a package that reaches
+// mostSize bounds a program, in bytes. The usual cause of a larger one is one import: a package that reaches
 // text/template, so that the linker keeps all exported methods, or one of client-go that reaches its Clientset.
 const mostSize = 32_000_000
 
@@ -223,7 +223,7 @@ func (p *packer) sums() error {
 		}
 		fmt.Fprintf(&out, "%x  %s\n", sum.Sum(nil), e.Name())
 	}
-	_, _ = os.Stdout.Write(out.Bytes()) // for who looks on
+	_, _ = os.Stdout.Write(out.Bytes()) // for people who watch
 	return os.WriteFile(filepath.Join(p.to, "SHA256SUMS"), out.Bytes(), 0o644)
 }
 

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// count is what one load has counted. It is safe for concurrent use.
+// count has the counters of one load. It is safe for concurrent use.
 type count struct {
 	resends bool // a datagram without an answer is sent once more
 	mu      sync.Mutex
@@ -22,7 +22,7 @@ type count struct {
 	first   string
 }
 
-// ok counts what went well, with what it took.
+// ok counts a success, with its duration.
 func (c *count) ok(took time.Duration, bytes int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

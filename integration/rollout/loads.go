@@ -39,12 +39,12 @@ func loads(protocol string, life time.Duration) []load {
 	case "dns":
 		return []load{
 			{"answers, a socket each", 1, func(a string, c *count, stop <-chan struct{}) {
-				askOnce(a, func() question { return nameOf(addressOf(a)) }, c, stop)
+				askOnce(a, func() dnsQuery { return nameOf(addressOf(a)) }, c, stop)
 			}},
 		}
 	}
 	return []load{
-		{"exchanges, open connections", 10, func(a string, c *count, stop <-chan struct{}) { hold(a, life, c, stop) }},
+		{"exchanges, open connections", 10, func(a string, c *count, stop <-chan struct{}) { keepOpen(a, life, c, stop) }},
 		{"new connections", 2, connectAgain},
 	}
 }
@@ -63,23 +63,23 @@ func every(pause time.Duration, stop <-chan struct{}, one func()) {
 	}
 }
 
-// hold keeps a connection open: it sends pieces of a stream that does not repeat, without waiting for their echoes, and
-// checks each byte of those. After a failure, or when the connection's life is over, it goes on with another one.
-func hold(address string, life time.Duration, c *count, stop <-chan struct{}) {
+// keepOpen keeps a connection open: it sends pieces of a stream that does not repeat, without waiting for their echoes,
+// and checks each byte of those. After a failure, or when the connection's life is over, it goes on with another one.
+func keepOpen(address string, life time.Duration, c *count, stop <-chan struct{}) {
 	for {
 		select {
 		case <-stop:
 			return
 		default:
 		}
-		if err := holdOne(address, life, c, stop); err != nil {
+		if err := keepOneOpen(address, life, c, stop); err != nil {
 			c.failure(err)
 			time.Sleep(100 * time.Millisecond)
 		}
 	}
 }
 
-func holdOne(address string, life time.Duration, c *count, stop <-chan struct{}) error {
+func keepOneOpen(address string, life time.Duration, c *count, stop <-chan struct{}) error {
 	conn, err := net.DialTimeout("tcp", address, answerTime)
 	if err != nil {
 		return err
@@ -157,7 +157,7 @@ func connectAgain(address string, c *count, stop <-chan struct{}) {
 }
 
 // askOnce asks from a new socket each time, 50 times a second.
-func askOnce(address string, make func() question, c *count, stop <-chan struct{}) {
+func askOnce(address string, make func() dnsQuery, c *count, stop <-chan struct{}) {
 	every(20*time.Millisecond, stop, func() {
 		began := time.Now()
 		conn, err := net.Dial("udp", address)
@@ -174,7 +174,7 @@ func askOnce(address string, make func() question, c *count, stop <-chan struct{
 }
 
 // askAgain asks from the same socket, 50 times a second.
-func askAgain(address string, make func() question, c *count, stop <-chan struct{}) {
+func askAgain(address string, make func() dnsQuery, c *count, stop <-chan struct{}) {
 	conn, err := net.Dial("udp", address)
 	if err != nil {
 		c.failure(err)
@@ -191,17 +191,17 @@ func askAgain(address string, make func() question, c *count, stop <-chan struct
 	})
 }
 
-// question is what is sent, and what tells its answer.
-type question struct {
+// dnsQuery is a query, and a check of its answer.
+type dnsQuery struct {
 	data   []byte
 	length int // of the answer; 0: that of a datagram
 	is     func(answer []byte) error
 }
 
 // echoOf asks for something that has not been asked for before.
-func echoOf() question {
+func echoOf() dnsQuery {
 	data := binary.BigEndian.AppendUint64(nil, rand.Uint64())
-	return question{data, len(data), func(answer []byte) error {
+	return dnsQuery{data, len(data), func(answer []byte) error {
 		if !bytes.Equal(answer, data) {
 			return errWrong
 		}
@@ -225,7 +225,7 @@ func addressOf(server string) byte {
 }
 
 // nameOf asks for the address of the Service kubernetes.
-func nameOf(record byte) question {
+func nameOf(record byte) dnsQuery {
 	id := uint16(rand.Uint32())
 	data := binary.BigEndian.AppendUint16(nil, id)
 	data = append(data, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0)
@@ -233,7 +233,7 @@ func nameOf(record byte) question {
 		data = append(append(data, byte(len(label))), label...)
 	}
 	data = append(data, 0, 0, record, 0, 1)
-	return question{data, 0, func(answer []byte) error {
+	return dnsQuery{data, 0, func(answer []byte) error {
 		if len(answer) < 12 || binary.BigEndian.Uint16(answer) != id || answer[3]&15 != 0 || answer[7] != 1 {
 			return fmt.Errorf("%w: % x", errWrong, answer)
 		}
@@ -242,7 +242,7 @@ func nameOf(record byte) question {
 }
 
 // ask exchanges a datagram, by two if one may be sent once more.
-func ask(conn net.Conn, q question, c *count) error {
+func ask(conn net.Conn, q dnsQuery, c *count) error {
 	if c.resends {
 		if err := exchange(conn, q, resendTime); !errors.Is(err, os.ErrDeadlineExceeded) {
 			return err
@@ -253,7 +253,7 @@ func ask(conn net.Conn, q question, c *count) error {
 }
 
 // exchange asks, and waits for the answer.
-func exchange(conn net.Conn, q question, wait time.Duration) error {
+func exchange(conn net.Conn, q dnsQuery, wait time.Duration) error {
 	_ = conn.SetDeadline(time.Now().Add(wait))
 	if _, err := conn.Write(q.data); err != nil {
 		return err

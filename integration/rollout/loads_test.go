@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// answering listens, and answers each piece that comes with what change makes of it; nil: it hangs up.
+// answering listens, and answers each piece that comes with the result of change; nil: it hangs up.
 func answering(t *testing.T, change func([]byte) []byte) string {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -41,7 +41,7 @@ func answering(t *testing.T, change func([]byte) []byte) string {
 	return l.Addr().String()
 }
 
-// What comes back as it was sent counts as done, and all else as a failure of its kind.
+// An answer equal to the request counts as done, and any other as a failure of its kind.
 func TestLoadsCount(t *testing.T) {
 	for name, test := range map[string]struct {
 		change func([]byte) []byte
@@ -72,7 +72,7 @@ func TestLoadsCount(t *testing.T) {
 }
 
 // Connections whose life is short end well, and others follow until the load is stopped.
-func TestHeldConnectionsEnd(t *testing.T) {
+func TestOpenConnectionsEnd(t *testing.T) {
 	var opened atomic.Int32
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -94,7 +94,7 @@ func TestHeldConnectionsEnd(t *testing.T) {
 	}()
 	c, stop := &count{}, make(chan struct{})
 	time.AfterFunc(time.Second, func() { close(stop) })
-	hold(l.Addr().String(), 100*time.Millisecond, c, stop)
+	keepOpen(l.Addr().String(), 100*time.Millisecond, c, stop)
 	if got := (counted{"", "", c}); c.done == 0 || got.failed() > 0 || opened.Load() < 2 {
 		t.Errorf("%d connections: %s", opened.Load(), got)
 	}

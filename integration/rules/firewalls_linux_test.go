@@ -102,7 +102,7 @@ func TestOtherFirewalls(t *testing.T) {
 	}
 }
 
-// foreignRules is what the doctor says of rules of others.
+// foreignRules returns the doctor's finding on rules of others.
 func foreignRules(b *bed.Bed, d *bed.Daemon) (seen string) {
 	text, _ := b.Try(b.Node, bed.Portald, "doctor", "-o", "json", "--socket", d.Socket) // it fails with findings
 	var r struct {

@@ -59,13 +59,13 @@ func isRefused(b *bed.Bed, ip string) {
 // servedAgain waits until no service port is set aside. The interval between attempts doubles, hence the long limit.
 func servedAgain(b *bed.Bed, d *bed.Daemon, ip, pod string) {
 	b.Helper()
-	for deadline := time.Now().Add(time.Minute); d.Metric(setAside) > 0 && time.Now().Before(deadline); {
+	for deadline := time.Now().Add(time.Minute); d.Metric(quarantinedMetric) > 0 && time.Now().Before(deadline); {
 		time.Sleep(100 * time.Millisecond)
 	}
 	b.ServedBy(ip, pod)
 }
 
-const setAside = "portald_service_ports_set_aside"
+const quarantinedMetric = "portald_service_ports_set_aside"
 
 // A Service whose rules the host rejects affects no other Service: the daemon is ready after the first sync, and
 // changes of others stay incremental. Once the host accepts the rules, the Service is served without a restart.
@@ -80,8 +80,8 @@ func TestOneServiceIsRefused(t *testing.T) {
 	d.WaitReady()
 	b.ServedBy(good, "pod0")
 	isRefused(b, evil)
-	if d.Metric(setAside) != 1 || d.Metric(`portald_service_ports_refused_total{reason="rules"}`) != 1 {
-		t.Errorf("%s is %v and the refusals are %v, want 1 and 1", setAside, d.Metric(setAside),
+	if d.Metric(quarantinedMetric) != 1 || d.Metric(`portald_service_ports_refused_total{reason="rules"}`) != 1 {
+		t.Errorf("%s is %v and the refusals are %v, want 1 and 1", quarantinedMetric, d.Metric(quarantinedMetric),
 			d.Metric(`portald_service_ports_refused_total{reason="rules"}`))
 	}
 	full := d.Metric(`kubeproxy_sync_full_proxy_rules_duration_seconds_count{ip_family="IPv4"}`)
@@ -96,8 +96,8 @@ func TestOneServiceIsRefused(t *testing.T) {
 		b.WriteFile(filepath.Join(b.Dir, "bin", name), fmt.Sprintf("#!/bin/sh\nexec %s \"$@\"\n", realCommand(b, name)))
 	}
 	servedAgain(b, d, evil, "pod0")
-	if n := d.Metric(setAside); n != 0 {
-		t.Errorf("%s is %v although every Service is served", setAside, n)
+	if n := d.Metric(quarantinedMetric); n != 0 {
+		t.Errorf("%s is %v although every Service is served", quarantinedMetric, n)
 	}
 }
 
@@ -111,8 +111,8 @@ func TestNoProxyPortIsLeft(t *testing.T) {
 	d.ExpectErrors = true
 	b.ServedBy(first, "pod0")
 	isRefused(b, second)
-	if d.Metric(setAside) != 1 {
-		t.Errorf("%s is %v, want 1", setAside, d.Metric(setAside))
+	if d.Metric(quarantinedMetric) != 1 {
+		t.Errorf("%s is %v, want 1", quarantinedMetric, d.Metric(quarantinedMetric))
 	}
 	d.Apply(two)
 	servedAgain(b, d, second, "pod1")
@@ -131,7 +131,7 @@ func TestHealthWhileHostRefuses(t *testing.T) {
 	b.On(b.Node, "iptables", "-t", "nat", "-F")
 	healthy(d, "/healthz", http.StatusServiceUnavailable)
 	healthy(d, "/livez", http.StatusOK)
-	if n := d.Metric(setAside); n != 0 {
+	if n := d.Metric(quarantinedMetric); n != 0 {
 		t.Errorf("%v service ports are set aside, want none", n)
 	}
 	b.Must(os.Remove(fail))

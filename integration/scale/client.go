@@ -19,10 +19,10 @@ const (
 
 // client dials one address from a host again and again.
 type client struct {
-	questions chan question
+	probes chan probe
 }
 
-type question struct {
+type probe struct {
 	want  string
 	until time.Time
 	seen  chan<- time.Time // when the wanted server answered; zero: not before the end
@@ -30,14 +30,14 @@ type question struct {
 
 // dialFrom starts a client that ends with ctx.
 func dialFrom(ctx context.Context, h *topology.Host, address string) *client {
-	c := &client{questions: make(chan question)}
+	c := &client{probes: make(chan probe)}
 	go func() {
 		_ = h.Do(func() error { // one thread for all: to make one takes longer than to dial
 			for {
 				select {
 				case <-ctx.Done():
 					return nil
-				case q := <-c.questions:
+				case q := <-c.probes:
 					q.seen <- q.answer(ctx, address)
 				}
 			}
@@ -46,7 +46,7 @@ func dialFrom(ctx context.Context, h *topology.Host, address string) *client {
 	return c
 }
 
-func (q question) answer(ctx context.Context, address string) time.Time {
+func (q probe) answer(ctx context.Context, address string) time.Time {
 	for ctx.Err() == nil && time.Now().Before(q.until) {
 		if ask(ctx, address) == q.want {
 			return time.Now()
@@ -72,7 +72,7 @@ func ask(ctx context.Context, address string) string {
 // watch starts to look for a server's answer.
 func (c *client) watch(want string, within time.Duration) <-chan time.Time {
 	seen := make(chan time.Time, 1)
-	c.questions <- question{want, time.Now().Add(within), seen}
+	c.probes <- probe{want, time.Now().Add(within), seen}
 	return seen
 }
 

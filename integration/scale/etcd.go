@@ -11,7 +11,7 @@ import (
 	"net/http"
 )
 
-// etcd is what the API server stores objects in, reached past it, by the HTTP gateway of etcd's own API.
+// etcd is the API server's store, reached directly, by the HTTP gateway of etcd's own API.
 type etcd struct {
 	url    string
 	client *http.Client

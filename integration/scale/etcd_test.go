@@ -13,14 +13,14 @@ import (
 
 // Messages are as etcd's JSON has them, and an answer that is none is an error.
 func TestEtcdMessages(t *testing.T) {
-	var asked, answer string
+	var request, answer string
 	status := http.StatusOK
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
 		if err != nil {
 			t.Error(err)
 		}
-		asked = r.Method + " " + r.URL.Path + " " + string(body)
+		request = r.Method + " " + r.URL.Path + " " + string(body)
 		w.WriteHeader(status)
 		_, _ = io.WriteString(w, answer) // the client says what it lacks
 	}))
@@ -36,7 +36,7 @@ func TestEtcdMessages(t *testing.T) {
 		`{"key":"L2E=","target":"CREATE","result":"EQUAL","create_revision":"0"},` +
 		`{"key":"L2I=","target":"CREATE","result":"EQUAL","create_revision":"0"}],` +
 		`"success":[{"request_put":{"key":"L2E=","value":"MQ=="}},{"request_put":{"key":"L2I=","value":"Mg=="}}]}`
-	if diff := cmp.Diff(want, asked); diff != "" {
+	if diff := cmp.Diff(want, request); diff != "" {
 		t.Errorf("create (-want +got):\n%s", diff)
 	}
 	for _, answer = range []string{`{"header":{"revision":"7"}}`, `{"succeeded":false}`, `{`} {
@@ -49,8 +49,8 @@ func TestEtcdMessages(t *testing.T) {
 	if got, err := store.read(t.Context(), "/a"); err != nil || string(got) != "1" {
 		t.Errorf("read: %q, %v", got, err)
 	}
-	if asked != `POST /v3/kv/range {"key":"L2E="}` {
-		t.Errorf("read: asked %s", asked)
+	if request != `POST /v3/kv/range {"key":"L2E="}` {
+		t.Errorf("read: asked %s", request)
 	}
 	answer = `{"header":{"revision":"7"}}`
 	if got, err := store.read(t.Context(), "/a"); err == nil {

@@ -25,7 +25,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// A Service that is written to etcd is what the API server would have made, in all fields, and it repairs none.
+// A Service that is written to etcd equals what the API server would have made, in all fields, and it repairs none.
 func TestFilledAsTheAPIServerDoes(t *testing.T) {
 	cluster.Require(t)
 	net, err := topology.NewCluster(t.Context(), 1, topology.Options{Name: "stock-"})
@@ -70,8 +70,8 @@ func TestFilledAsTheAPIServerDoes(t *testing.T) {
 	}
 }
 
-// expectNoRepair looks for events. What the API server made itself it may repair, as the Service of the API: a Service
-// can be seen before its address.
+// expectNoRepair looks for events. Objects that the API server made itself, it may repair, as the Service of the API: a
+// Service can be seen before its address.
 func expectNoRepair(t *testing.T, api kubernetes.Interface) {
 	t.Helper()
 	time.Sleep(time.Second) // for an event to be written

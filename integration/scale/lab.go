@@ -16,7 +16,7 @@ import (
 
 const clusterCIDR = "10.244.0.0/16"
 
-// lab is what all measurements share: a control plane with Services, and a node for each measurement.
+// lab is shared by all measurements: a control plane with Services, and a node for each measurement.
 type lab struct {
 	set   *settings
 	dir   string

@@ -130,7 +130,7 @@ func (r *run) phases(ctx context.Context, one *line) error {
 	return r.closing(one)
 }
 
-// await waits for what a client sees, or the end of the proxy.
+// await waits for a client's result, or the end of the proxy.
 func (r *run) await(ctx context.Context, seen <-chan time.Time) (time.Time, error) {
 	select {
 	case at := <-seen:
@@ -162,7 +162,7 @@ func (r *run) calm(ctx context.Context) error {
 	return nil
 }
 
-// totals are what a proxy has used so far.
+// totals are the resources that a proxy has used so far.
 type totals struct {
 	cpu   time.Duration
 	bytes uint64

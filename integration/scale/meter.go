@@ -58,7 +58,7 @@ func memory(pid int) (now, most int, err error) {
 	return now, most, err
 }
 
-// received is what a node has received from the control plane's host, which nothing but the proxy talks to.
+// received returns the bytes that a node has received from the control plane's host, which only the proxy talks to.
 func received(node *topology.Host) (n uint64, err error) {
 	err = node.Do(func() error {
 		link, err := netlink.LinkByName("control")

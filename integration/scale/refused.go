@@ -13,7 +13,7 @@ import (
 	"github.com/portald/portald/integration/topology"
 )
 
-var setAside = regexp.MustCompile(`(?m)^portald_service_ports_set_aside (\d+)$`)
+var quarantinedMetric = regexp.MustCompile(`(?m)^portald_service_ports_set_aside (\d+)$`)
 
 // refused is how many service ports portald refuses, as its metrics tell; 0 of other proxies.
 func refused(ctx context.Context, node *topology.Host) (int, error) {
@@ -36,7 +36,7 @@ func refused(ctx context.Context, node *topology.Host) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	match := setAside.FindSubmatch(text)
+	match := quarantinedMetric.FindSubmatch(text)
 	if match == nil {
 		return 0, nil
 	}

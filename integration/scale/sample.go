@@ -18,8 +18,8 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 )
 
-// sample is a Service with its slice and its address, as the API server made and stored them. Copies of it have what
-// only the API server knows: defaults, and who manages which field.
+// sample is a Service with its slice and its address, as the API server made and stored them. Copies of it have the
+// parts that only the API server knows: defaults, and who manages which field.
 type sample struct {
 	service corev1.Service
 	slice   discoveryv1.EndpointSlice
@@ -51,7 +51,7 @@ func readSample(ctx context.Context, store *etcd, name string, address netip.Add
 // stored is how the API server stores objects: in protobuf, with a head that names the kind.
 func stored() *protobuf.Serializer { return protobuf.NewSerializer(scheme.Scheme, scheme.Scheme) }
 
-// decode fails unless encode makes the same of what it reads: all of it is known, and copies are like it.
+// decode fails unless encode returns the same bytes: then every field is known, and copies are alike.
 func decode(value []byte, to runtime.Object) error {
 	_, kind, err := stored().Decode(value, nil, to)
 	if err != nil {

@@ -102,11 +102,11 @@ func (l *listeners) ProxyPorts() map[portal.ProxyPort]bool             { return 
 // bed is a node with two Services (witnesses) besides those of a tenant: one in userspace and one in kernel mode.
 type bed struct {
 	*portaltest.Site
-	cache *translate.Cache
-	store *service.Store
-	plane *dataplane.Dataplane
-	news  []dataplane.Refusal
-	turns int
+	cache       *translate.Cache
+	store       *service.Store
+	plane       *dataplane.Dataplane
+	newRefusals []dataplane.Refusal
+	turns       int
 }
 
 const (
@@ -135,7 +135,7 @@ func newBed(t *testing.T, open func() (portal.Writer, error)) *bed {
 	b.plane = dataplane.New(dataplane.Options{
 		Writer: w, Userspace: &listeners{map[service.PortName]uint16{}}, Kernel: kernel.New(kernel.Options{}),
 		Mode:    service.ModeUserspace,
-		Refused: func(n dataplane.Refusal) { b.news = append(b.news, n) },
+		Refused: func(n dataplane.Refusal) { b.newRefusals = append(b.newRefusals, n) },
 	})
 	b.turn()
 	b.Node.Must(func() error {
@@ -179,7 +179,7 @@ func (b *bed) served() {
 	for _, ip := range []string{byListener, byKernel} {
 		b.Expect(b.Client, "the client", "tcp", ip+":443", portaltest.Answered)
 	}
-	for _, n := range b.news {
+	for _, n := range b.newRefusals {
 		if n.Name.Namespace == "witness" {
 			b.Fatalf("a witness is set aside: %v", n.Err)
 		}
@@ -220,8 +220,8 @@ func (b *bed) live(seed uint64, services, endpoints int) {
 	for _, p := range all {
 		frontends += len(p.Exposures)
 	}
-	b.Logf("%d service ports with %d frontends; %d were set aside", len(all), frontends, len(b.news))
-	for _, n := range b.news {
+	b.Logf("%d service ports with %d frontends; %d were set aside", len(all), frontends, len(b.newRefusals))
+	for _, n := range b.newRefusals {
 		if n.Reason == dataplane.ByRules {
 			b.Errorf("the host refuses %s: %.2000v", n.Name, n.Err)
 		}

@@ -1,7 +1,7 @@
 // Package topology makes networks for tests, the demo and the benchmark: client – node – pods over veth, each in a
 // network namespace of its own, inside a private mount, network and process namespace that vanishes with the program,
-// also when that is killed. Several of them make a cluster, with a host for what its nodes share. It needs root or
-// unprivileged user namespaces, and knows nothing of portald.
+// also when that is killed. Several of them make a cluster, with a host for the servers that its nodes share. It needs
+// root or unprivileged user namespaces, and knows nothing of portald.
 //
 //	func TestMain(m *testing.M) { topology.Enter(); os.Exit(m.Run()) }
 //

@@ -30,8 +30,8 @@ func Enter() {
 		return
 	}
 	var reasons []error
-	for _, way := range ways() {
-		code, err := reenter(way)
+	for _, flags := range namespaceSets() {
+		code, err := reenter(flags)
 		if err == nil {
 			os.Exit(code)
 		}
@@ -52,9 +52,9 @@ func Check() error {
 	}
 }
 
-// ways lists the sets of namespaces to try, best first. Without a process namespace, which needs a /proc that may be
-// mounted, the children of a killed program outlive it, and keep their namespaces until they end.
-func ways() []uintptr {
+// namespaceSets lists the sets of namespaces to try, best first. Without a process namespace, which needs a /proc that
+// may be mounted, the children of a killed program outlive it, and keep their namespaces until they end.
+func namespaceSets() []uintptr {
 	const (
 		bare = syscall.CLONE_NEWNS | syscall.CLONE_NEWNET
 		user = bare | syscall.CLONE_NEWUSER

@@ -6,7 +6,7 @@ import (
 	"os/exec"
 )
 
-// TB is what Require needs of a testing.TB.
+// TB has the methods of testing.TB that Require needs.
 type TB interface {
 	Helper()
 	Skipf(format string, args ...any)
@@ -22,7 +22,7 @@ func Require(t TB, commands ...string) {
 	}
 }
 
-// Lack skips the test for want of what it names, or fails it under REQUIRE_ALL=1.
+// Lack skips the test because something that it names is missing, or fails it under REQUIRE_ALL=1.
 func Lack(t TB, format string, args ...any) {
 	t.Helper()
 	if os.Getenv("REQUIRE_ALL") == "1" {

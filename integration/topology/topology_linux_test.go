@@ -52,7 +52,7 @@ func TestEveryoneReachesEveryone(t *testing.T) {
 	}
 }
 
-// refusal is what a host that is reached answers at a port where nobody listens.
+// refusal is a reachable host's answer at a port where nobody listens.
 func refusal(t *testing.T, from *Host, to netip.Addr) error {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 	defer cancel()
@@ -167,7 +167,7 @@ func TestCommandOutlivesThreads(t *testing.T) {
 	}
 }
 
-// child is what TestKilledLeavesNothing runs and kills: a program in its own topology with a stubborn daemon.
+// child is run and killed by TestKilledLeavesNothing: a program in its own topology with a stubborn daemon.
 func child() {
 	n, err := New(context.Background(), Options{})
 	if err != nil {

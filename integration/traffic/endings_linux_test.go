@@ -20,9 +20,9 @@ import (
 func TestHalfClose(t *testing.T) {
 	b := bed.New(t)
 	b.Serve(b.Net.Pod(0), bed.PodPort, func(c *net.TCPConn) {
-		asked, _ := io.ReadAll(c)
+		request, _ := io.ReadAll(c)
 		time.Sleep(300 * time.Millisecond)
-		_, _ = c.Write(append([]byte("you said "), asked...))
+		_, _ = c.Write(append([]byte("you said "), request...))
 	})
 	b.Serve(b.Net.Pod(0), 9001, func(c *net.TCPConn) {
 		_, _ = io.WriteString(c, "that is all")
@@ -130,7 +130,7 @@ func TestResetsArePassedOn(t *testing.T) {
 	}
 }
 
-// uploadSize is what TestUpload sends, in bytes.
+// uploadSize is how much TestUpload sends, in bytes.
 const uploadSize = 200 << 20
 
 func TestUpload(t *testing.T) {
@@ -159,9 +159,9 @@ func TestUpload(t *testing.T) {
 		}
 	}
 	_ = c.(*net.TCPConn).CloseWrite()
-	answered, err := io.ReadAll(c)
-	if want := hex.EncodeToString(sum.Sum(nil)); string(answered) != want || err != nil || got.Load() != uploadSize {
-		t.Errorf("the endpoint has %d bytes with sum %s, %v, want %d with %s", got.Load(), answered, err, uploadSize, want)
+	answer, err := io.ReadAll(c)
+	if want := hex.EncodeToString(sum.Sum(nil)); string(answer) != want || err != nil || got.Load() != uploadSize {
+		t.Errorf("the endpoint has %d bytes with sum %s, %v, want %d with %s", got.Load(), answer, err, uploadSize, want)
 	}
 	if r := d.RecordOf(bed.Answer{Client: bed.LocalAddr(c)}); r.BytesFromClient != uploadSize ||
 		r.BytesFromEndpoint != 64 {

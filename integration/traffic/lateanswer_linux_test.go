@@ -66,14 +66,14 @@ func TestLateAnswersOverUDP(t *testing.T) {
 }
 
 // asks sends a datagram, and wants it back within that time.
-func asks(c net.Conn, question string, within time.Duration) error {
-	if _, err := c.Write([]byte(question)); err != nil {
+func asks(c net.Conn, payload string, within time.Duration) error {
+	if _, err := c.Write([]byte(payload)); err != nil {
 		return err
 	}
 	_ = c.SetReadDeadline(time.Now().Add(within))
 	buf := make([]byte, 100)
 	n, err := c.Read(buf)
-	if err == nil && string(buf[:n]) != question {
+	if err == nil && string(buf[:n]) != payload {
 		err = fmt.Errorf("answered by %q", buf[:n])
 	}
 	return err

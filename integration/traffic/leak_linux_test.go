@@ -84,8 +84,8 @@ func churn(b *bed.Bed, n int) {
 	wg.Wait()
 }
 
-// held is the memory that the daemon has of the system.
-func held(d *bed.Daemon) float64 {
+// systemMemory returns the bytes that the daemon has from the system.
+func systemMemory(d *bed.Daemon) float64 {
 	d.Helper()
 	_, body, err := d.Get("127.0.0.1:10249", "/metrics")
 	d.Must(err)
@@ -110,14 +110,14 @@ func TestNothingLeaks(t *testing.T) {
 			d.Metric(`portald_connections_active{protocol="udp",service="shop/cart:talk"}`) == 0
 	}
 	b.Eventually("the first ones to end", idle)
-	descriptors, routines, memory := d.Metric("process_open_fds"), d.Metric("go_goroutines"), held(d)
+	descriptors, routines, memory := d.Metric("process_open_fds"), d.Metric("go_goroutines"), systemMemory(d)
 	churn(b, 10_000)
 	b.Eventually("all to end", idle)
 	// The metrics request itself takes a descriptor and some goroutines, in both measurements.
 	b.Eventually("descriptors to come back", func() bool { return d.Metric("process_open_fds") <= descriptors })
 	b.Eventually("goroutines to come back", func() bool { return d.Metric("go_goroutines") <= routines })
 	const slack = 24 << 20 // the garbage collector returns memory late
-	if now := held(d); now > memory+slack {
+	if now := systemMemory(d); now > memory+slack {
 		t.Errorf("memory grew from %.0f to %.0f bytes", memory, now)
 	}
 }

@@ -123,9 +123,9 @@ func TestRedis(t *testing.T) {
 }
 
 // answers returns the reply of the DNS server of TestDNS.
-func answers(question []byte) ([]byte, error) {
+func answers(query []byte) ([]byte, error) {
 	var m dnsmessage.Message
-	if err := m.Unpack(question); err != nil {
+	if err := m.Unpack(query); err != nil {
 		return nil, err
 	}
 	q := m.Questions[0]

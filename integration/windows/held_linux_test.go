@@ -19,8 +19,8 @@ import (
 // Thousands of connections are held at once: all are answered, all are alive after a while, none takes more memory than
 // an idle one should, and nothing is left of them in the end.
 func TestManyConnectionsHeld(t *testing.T) {
-	const held, mostBytes = 5000, 40e3
-	needDescriptors(t, 2*held+1000) // of this process, and of the wineserver
+	const connections, mostBytes = 5000, 40e3
+	needDescriptors(t, 2*connections+1000) // of this process, and of the wineserver
 	b := bed.New(t)
 	for pod := range 3 {
 		b.Serve(b.Net.Pod(pod), bed.PodPort, echo(bed.PodName(pod)))
@@ -29,13 +29,13 @@ func TestManyConnectionsHeld(t *testing.T) {
 	b.ServedBy(bed.IP4, "pod0")
 	bytes, before := d.Metric("process_resident_memory_bytes"), descriptors(b)
 
-	conns := hold(b, bed.HostPort(bed.IP4, 80), held)
+	conns := openConns(b, bed.HostPort(bed.IP4, 80), connections)
 	b.Eventually("all connections to be counted", func() bool {
-		return d.Metric(`portald_connections_active{protocol="tcp",service="shop/cart:http"}`) == held
+		return d.Metric(`portald_connections_active{protocol="tcp",service="shop/cart:http"}`) == connections
 	})
-	each := (d.Metric("process_resident_memory_bytes") - bytes) / held
-	t.Logf("%d connections: %.1f kB of portald.exe and %.2f descriptors of Wine each", held, each/1e3,
-		float64(descriptors(b)-before)/held)
+	each := (d.Metric("process_resident_memory_bytes") - bytes) / connections
+	t.Logf("%d connections: %.1f kB of portald.exe and %.2f descriptors of Wine each", connections, each/1e3,
+		float64(descriptors(b)-before)/connections)
 	if bytes == 0 || each > mostBytes {
 		t.Errorf("a connection takes %.1f kB, want at most %.1f, from %g bytes on", each/1e3, mostBytes/1e3, bytes)
 	}
@@ -43,7 +43,7 @@ func TestManyConnectionsHeld(t *testing.T) {
 	for _, c := range conns {
 		c.Close()
 	}
-	const threads = held / 10 // those of the program have some each, and stay
+	const threads = connections / 10 // those of the program have some each, and stay
 	if !bed.Within(30*time.Second, func() bool { return descriptors(b) < before+threads }) {
 		t.Errorf("%d descriptors before, %d after", before, descriptors(b))
 	}
@@ -84,8 +84,8 @@ func echo(name string) func(*net.TCPConn) {
 // openers is the number of connections that are opened at a time.
 const openers = 8
 
-// hold opens n connections, each answered by a pod, until the end of the test.
-func hold(b *bed.Bed, to string, n int) []net.Conn {
+// openConns opens n connections, each answered by a pod, until the end of the test.
+func openConns(b *bed.Bed, to string, n int) []net.Conn {
 	b.Helper()
 	conns := make([]net.Conn, n)
 	b.Cleanup(func() {

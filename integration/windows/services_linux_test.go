@@ -100,8 +100,8 @@ func TestSharedAddress(t *testing.T) {
 	}
 }
 
-// What others do to the node's addresses is followed: one that was taken away comes back, and a NodePort is served at
-// an address that DHCP gives.
+// Changes of the node's addresses by others are followed: one that was taken away comes back, and a NodePort is served
+// at an address that DHCP gives.
 func TestAddressesThatChange(t *testing.T) {
 	b := bed.New(t)
 	b.ServePods(0)
@@ -157,7 +157,7 @@ func TestNodePortAddresses(t *testing.T) {
 	})
 }
 
-// What a crash left is taken over where it is still wanted, and removed where not.
+// Addresses that a crash left are taken over where they are still wanted, and removed where not.
 func TestCrash(t *testing.T) {
 	b := bed.New(t)
 	b.ServePods(0, 1)

@@ -19,7 +19,7 @@ type forward struct {
 	to            string // DLL.FUNCTION
 }
 
-// processPrng is what the Go runtime has needed since Go 1.22; RtlGenRandom, exported as SystemFunction036, does the
+// processPrng has been needed by the Go runtime since Go 1.22; RtlGenRandom, exported as SystemFunction036, does the
 // same.
 var processPrng = forward{"bcryptprimitives.dll", "ProcessPrng", "ADVAPI32.SystemFunction036"}
 
@@ -48,8 +48,8 @@ func (f forward) exports() []byte {
 	)
 }
 
-// headers are all that precedes the section: an empty DOS program, and what the loader asks for. Numbers and names are
-// those of Microsoft's PE format.
+// headers are all that precedes the section: an empty DOS program, and the headers that the loader reads. Numbers and
+// names are those of Microsoft's PE format.
 func headers(size, raw int) []byte {
 	dos := make([]byte, 64)
 	copy(dos, "MZ")

@@ -35,7 +35,7 @@ func Check() error {
 	return nil
 }
 
-// What the installation is made by.
+// Programs that make the installation.
 var (
 	//go:embed make_linux.go
 	makeSource string
@@ -155,7 +155,7 @@ func linkDLLs(system string) error {
 	return nil
 }
 
-// replaceFile removes what has this name, a link itself and not what it leads to, and makes it anew.
+// replaceFile removes what has this name, a link itself and not its target, and makes it again.
 func replaceFile(path string, create func(path string) error) error {
 	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err

@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// Installation is what Open finds in the user's cache: a prefix to copy, in which nothing ever runs, and a copy that
+// Installation is Open's entry in the user's cache: a prefix to copy, in which nothing ever runs, and a copy that
 // winerun shares between test binaries.
 type Installation struct{ dir string }
 
@@ -51,7 +51,7 @@ func (i Installation) Copy(ctx context.Context, dir string) (Prefix, error) {
 	return Prefix{dir: dir}, nil
 }
 
-// DriveC is where the prefix has what programs know as C:\.
+// DriveC is the folder that programs know as C:\.
 func (p Prefix) DriveC() string { return filepath.Join(p.dir, "drive_c") }
 
 // System32 is where the prefix has C:\Windows\System32.

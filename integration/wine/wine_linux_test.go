@@ -29,7 +29,7 @@ func build(t *testing.T, source string) string {
 	return exe
 }
 
-// What Patch looks for are traces of the Go compiler and of the net package: another version may differ.
+// Patch looks for traces of the Go compiler and of the net package: another version may differ.
 func TestPatchFindsEachPlaceOnce(t *testing.T) {
 	program, err := os.ReadFile(build(t, probe))
 	if err != nil {

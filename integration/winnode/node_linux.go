@@ -28,8 +28,8 @@ type Node struct {
 	programs Programs
 	host     *topology.Host
 	netsh    net.Listener // of the simulator
-	hold     *exec.Cmd    // keeps the system up
-	in       io.Closer    // of hold: its end
+	standby  *exec.Cmd    // keeps the system up
+	in       io.Closer    // of standby: its end
 }
 
 // Install installs the system on a host, in a directory that must not exist, and starts it. After an error nothing of
@@ -100,7 +100,7 @@ func (n *Node) start() error {
 	if err := cmd.Start(); err != nil {
 		return err
 	}
-	n.hold = cmd
+	n.standby = cmd
 	if up, err := bufio.NewReader(out).ReadString('\n'); err != nil || strings.TrimSpace(up) != "up" {
 		return fmt.Errorf("the system is not up: %q, %w", up, err)
 	}
@@ -121,9 +121,9 @@ func (n *Node) Line(exe string, args ...string) ([]string, error) {
 
 // Close ends all that runs on the system.
 func (n *Node) Close() (err error) {
-	if n.hold != nil {
+	if n.standby != nil {
 		n.in.Close()
-		_ = n.hold.Wait() // its end is of no interest
+		_ = n.standby.Wait() // its end is of no interest
 		err = n.Prefix.Close(context.Background())
 	}
 	if n.netsh != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/portald/portald/integration/wine"
 )
 
-// Programs are what all nodes run.
+// Programs are the programs that all nodes run.
 type Programs struct {
 	Portald      string // path of portald.exe
 	netsh        string

@@ -21,7 +21,7 @@ const (
 
 var controllerUser = User{Name: "system:kube-controller-manager"}
 
-// identities are who is who in a control plane.
+// identities are the authority and the kubeconfigs of a control plane.
 type identities struct {
 	ca          *x509.Certificate
 	kubeconfigs map[string]string // files of users, but the controller manager's

@@ -22,7 +22,7 @@ type Options struct {
 	ControllerManagerArgs []string
 }
 
-// User is whom a kubeconfig is for.
+// User names the user of a kubeconfig.
 type User struct {
 	Name   string
 	Groups []string

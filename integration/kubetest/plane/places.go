@@ -7,7 +7,7 @@ import (
 	"net/netip"
 )
 
-// place is who listens where.
+// place has the addresses at which the programs of a control plane listen.
 type place struct {
 	apiserver, etcd, peer, controllers netip.AddrPort
 }

@@ -110,7 +110,7 @@ func (g *program) pause() error {
 	return fmt.Errorf("pause %s: it went on for %v", g.name, patience)
 }
 
-// stands tells whether every thread of the process is stopped, by what the kernel tells its parent.
+// stands tells whether every thread of the process is stopped, as the kernel reports to its parent.
 func (r *process) stands() (bool, error) {
 	var info unix.Siginfo
 	err := unix.Waitid(unix.P_PID, r.cmd.Process.Pid, &info, unix.WSTOPPED|unix.WNOWAIT|unix.WNOHANG, nil)

@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 )
 
-// ready is what ready.json tells of a control plane.
+// ready is the content of ready.json, for clients of a control plane.
 type ready struct {
 	URL         string             `json:"url"`         // of the API server
 	CA          string             `json:"ca"`          // file of its authority's certificate

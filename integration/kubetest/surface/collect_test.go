@@ -1,5 +1,5 @@
-// Package surface is what kube-proxy shows to users: its flags, fields of the configuration, metrics, features and HTTP
-// paths, by name, as its own packages have them.
+// Package surface lists what kube-proxy shows to users: its flags, fields of the configuration, metrics, features and
+// HTTP paths, by name, as its own packages have them.
 package surface
 
 import (

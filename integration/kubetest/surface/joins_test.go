@@ -16,7 +16,8 @@ import (
 	"k8s.io/kubernetes/pkg/proxy"
 )
 
-// joins is what kube-proxy makes of two endpoints with one address, which proxy/kube/translate is compared with.
+// joins is the list of endpoints that kube-proxy makes of two with one address, which proxy/kube/translate is compared
+// with.
 const joins = "../../../proxy/kube/translate/testdata/joins.txt"
 
 // listed are the conditions that endpoints are listed with: ready, serving and terminating, of pods that run, start,
@@ -92,7 +93,8 @@ func words(ready, serving, terminating bool) (out string) {
 	return out
 }
 
-// joined is what kube-proxy makes of endpoints in one slice, in this order. It keeps no node, but whether that is here.
+// joined returns kube-proxy's endpoints for those of one slice, in this order. It keeps no node, but whether that is
+// here.
 func joined(all ...discovery.Endpoint) string {
 	port, protocol, number := "http", v1.ProtocolTCP, int32(80)
 	changes := proxy.NewEndpointsChangeTracker(v1.IPv4Protocol, "here", nil, nil)

@@ -71,7 +71,7 @@ func sources(t *testing.T, patterns ...string) (out []string) {
 	return out
 }
 
-// What the repository says of kube-proxy is what kube-proxy's own packages say. UPDATE_GOLDEN=1 writes it anew.
+// The repository's lists of kube-proxy's flags and names equal kube-proxy's own. UPDATE_GOLDEN=1 writes them again.
 func TestSurface(t *testing.T) {
 	now := Surface{Flags: Flags()}
 	var err error

@@ -23,8 +23,8 @@ const (
 // kubeProxy is the program. It reads os.Args.
 func kubeProxy() int { return cli.Run(app.NewProxyCommand()) }
 
-// What kube-proxy takes and refuses is what the table says, which cmd/portald/config compares with portald.
-// UPDATE_GOLDEN=1 writes its column.
+// kube-proxy takes and refuses values as in the table, which cmd/portald/config compares with portald. UPDATE_GOLDEN=1
+// writes its column.
 func TestTakes(t *testing.T) {
 	text, err := os.ReadFile(takes)
 	if err != nil {
@@ -62,7 +62,7 @@ func TestTakes(t *testing.T) {
 	}
 }
 
-// run is what kube-proxy says if it refuses a configuration; empty: it takes it.
+// run returns kube-proxy's message if it refuses a configuration; empty: it takes it.
 func run(t *testing.T, config string) string {
 	dir := t.TempDir()
 	args := []string{"--write-config-to=" + filepath.Join(dir, "out")}

@@ -18,7 +18,7 @@ import (
 
 func main() {
 	if slices.Equal(os.Args[1:], []string{"hold"}) {
-		hold()
+		stayUp()
 		return
 	}
 	result, err := run(os.Args[1:])
@@ -30,8 +30,8 @@ func main() {
 	os.Exit(result.Code)
 }
 
-// hold says when the system tells its interfaces, which takes one of its services.
-func hold() {
+// stayUp prints when the system lists its interfaces, which takes one of its services.
+func stayUp() {
 	for {
 		if _, err := net.InterfaceAddrs(); err == nil {
 			break
