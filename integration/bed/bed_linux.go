@@ -58,22 +58,8 @@ func New(t *testing.T, commands ...string) *Bed {
 	})
 	b := &Bed{T: t, Net: net, Node: net.Node, Client: net.Client(0), Dir: t.TempDir()}
 	b.RouteOut()
-	b.controlCongestion()
 	b.Install()
 	return b
-}
-
-// controlCongestion gives all namespaces the congestion control that every kernel has. BBR, which a host may have,
-// takes the pace of a receiver that stood still, since a test has stopped or killed it, for that of the path: it then
-// sends the last megabytes at some kB/s, for minutes.
-func (b *Bed) controlCongestion() {
-	b.Helper()
-	hosts := []*topology.Host{b.Node, b.Net.Client(0), b.Net.Client(1), b.Net.Pod(0), b.Net.Pod(1), b.Net.Pod(2)}
-	for _, h := range hosts {
-		if err := h.Sysctl("ipv4/tcp_congestion_control", "reno"); err != nil {
-			b.Fatal(err)
-		}
-	}
 }
 
 // RouteOut adds a default route to the node: without a route the node would not send packets to service addresses. The

@@ -19,9 +19,6 @@ import (
 // more ports; so does the node of another proxy, as its manual recommends. portald's node has the kernel's defaults and
 // the sysctls that portald sets itself.
 func (b *bed) tune() error {
-	if err := b.congestion(); err != nil {
-		return err
-	}
 	short := []*topology.Host{b.net.Client(0)}
 	if b.program != "portald" || b.other() {
 		short = append(short, b.net.Node)
@@ -45,17 +42,6 @@ func (b *bed) tune() error {
 		}
 	}
 	return b.moreSources()
-}
-
-// congestion selects an algorithm that every kernel has and that does not pace. BBR, which new namespaces may inherit
-// from the host, limits a veth pair to about 10 Gb/s for every competitor.
-func (b *bed) congestion() error {
-	for _, h := range []*topology.Host{b.net.Client(0), b.net.Node, b.net.Pod(0)} {
-		if err := h.Sysctl("ipv4/tcp_congestion_control", "reno"); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // sources are additional client addresses: UDP flows need more ports than one address has.

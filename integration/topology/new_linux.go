@@ -109,8 +109,14 @@ func (h *Host) makeHere(ipv6 bool) error {
 }
 
 // settings undo what a host may hand down to new namespaces. Duplicate address detection is off: it takes a second.
+//
+// Every kernel has the congestion control reno. BBR limits a veth pair to about 10 Gb/s. It also takes the pace of a
+// receiver that stood still, since a test has stopped or killed it, for that of the path: it then sends the last
+// megabytes at some kB/s, for minutes.
 func settings(ipv6 bool) error {
-	set := [][2]string{{"ipv4/conf/all/rp_filter", "0"}, {"ipv4/conf/default/rp_filter", "0"}}
+	set := [][2]string{
+		{"ipv4/conf/all/rp_filter", "0"}, {"ipv4/conf/default/rp_filter", "0"}, {"ipv4/tcp_congestion_control", "reno"},
+	}
 	if ipv6 {
 		set = append(set, [][2]string{
 			{"ipv6/conf/all/disable_ipv6", "0"}, {"ipv6/conf/default/disable_ipv6", "0"}, {"ipv6/conf/lo/disable_ipv6", "0"},
