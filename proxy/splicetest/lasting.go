@@ -218,7 +218,17 @@ func lastEndpointRemoved(t *trial) {
 func maxAge(t *trial) {
 	const age = 700 * time.Millisecond
 	d := t.start(splice.Options{Policy: service.Policy{MaxAge: service.Age{Time: age}}})
-	c := dialTCP(t, d.tcp(echoServer(t)).at)
+	f := d.tcp(echoServer(t))
+	var c *net.TCPConn
+	for began := time.Now(); ; began = time.Now() {
+		c = dialTCP(t, f.at)
+		if _, err := c.Write([]byte("x")); err == nil && time.Since(began) < age {
+			break
+		}
+		t.Log("the client did not get to write within the age: another one")
+		c.Close()
+		d.record()
+	}
 	t.keepBusy(c, 2*age)
 	wantRest(t, c, "")
 	rec := d.record()
