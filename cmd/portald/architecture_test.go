@@ -24,18 +24,10 @@ var floors = []string{"platform", "portal", "proxy", "cmd"}
 // Packages of integration, which is no part of the product, are not in it.
 func imports(t *testing.T) map[string][]string {
 	t.Helper()
-	if _, err := exec.LookPath("go"); err != nil {
-		t.Skip("the packages are listed where they are built: ", err)
-	}
 	found := map[string]map[string]bool{}
 	for _, system := range []string{"linux", "windows"} {
-		list := exec.CommandContext(t.Context(), "go", "list", "-f", `{{.ImportPath}} {{join .Imports " "}}`, module+"...")
-		list.Env = append(os.Environ(), "GOOS="+system)
-		out, err := list.Output()
-		if err != nil {
-			t.Fatal(err)
-		}
-		for line := range strings.Lines(string(out)) {
+		out := goList(t, system, "-f", `{{.ImportPath}} {{join .Imports " "}}`, module+"...")
+		for line := range strings.Lines(out) {
 			fields := strings.Fields(line)
 			pkg := strings.TrimPrefix(fields[0], module)
 			if floorOf(pkg) < 0 {
@@ -54,6 +46,22 @@ func imports(t *testing.T) map[string][]string {
 		all[pkg] = slices.Sorted(maps.Keys(imported))
 	}
 	return all
+}
+
+// goList returns what "go list" prints of packages for a system.
+func goList(t *testing.T, system string, args ...string) string {
+	t.Helper()
+	if _, err := exec.LookPath("go"); err != nil {
+		t.Skip("the packages are listed where they are built: ", err)
+	}
+	list := exec.CommandContext(t.Context(), "go", append([]string{"list"}, args...)...)
+	list.Env = append(os.Environ(), "GOOS="+system)
+	list.Stderr = os.Stderr
+	out, err := list.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(out)
 }
 
 // floorOf returns the floor of a package, -1 if it is on none of ours.

@@ -51,8 +51,8 @@ kubectl -n kube-system exec ds/portald -- portald conns --service shop/cart
   Its path is ` + "`--admin-socket`" + ` of the daemon and ` + "`--socket`" + ` of the commands.
 - Tables are for people, and later versions may add columns; scripts should use ` + "`-o json`" + `. Colours appear
   only on a terminal, and not if ` + "`NO_COLOR`" + ` is set.
-- ` + "`source <(portald completion bash)`" + ` enables completion of commands, flags, and the current names of Services,
-  endpoints, pods and connections; zsh, fish and PowerShell are supported too.
+- ` + "`source <(portald completion bash)`" + ` enables completion of commands, flags, and the current names of
+  Services, endpoints, pods and connections; zsh, fish and PowerShell are supported too.
 - ` + "`make man`" + ` generates man pages with the same text.
 
 | exit code | meaning |

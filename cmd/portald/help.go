@@ -15,18 +15,18 @@ const long = `portald is a Kubernetes service proxy that you can see into.
 It watches Services and EndpointSlices, at the API server or in files, and forwards the traffic of ClusterIPs,
 NodePorts, external and load-balancer addresses to endpoints, in one of two modes for each Service.
 
-In userspace mode it opens a listener for each service port. For each connection it picks an endpoint round-robin (or by
-ClientIP affinity), dials it, tries another if that fails, copies bytes in both directions, and writes one record: the client,
-the frontend, the endpoint, failed attempts, bytes, and which side ended the connection, and how. In the kernel modes
-rules of iptables, nftables or IPVS forward connections directly to endpoints. --proxy-mode sets the default; the
-annotation portald.io/mode of a Service, userspace or kernel, overrides it for that Service, at any time and without
-breaking its connections.
+In userspace mode it opens a listener for each service port. For each connection it picks an endpoint round-robin
+(or by ClientIP affinity), dials it, tries another if that fails, copies bytes in both directions, and writes one
+record: the client, the frontend, the endpoint, failed attempts, bytes, and which side ended the connection, and
+how. In the kernel modes rules of iptables, nftables or IPVS forward connections directly to endpoints. --proxy-mode
+sets the default; the annotation portald.io/mode of a Service, userspace or kernel, overrides it for that Service, at
+any time and without breaking its connections.
 
 It needs the capability NET_ADMIN (with the legacy variant of iptables NET_RAW too), and the commands iptables and
-iptables-restore (for IPv6 ip6tables too); --writer nftables needs no command. After SIGTERM
-the kernel carries all Services until the next start; open connections have the drain timeout to end, and the rest are
-reset. After Ctrl-C with manifests in userspace mode portald removes its rules; --on-exit changes both. After a crash the
-next start removes what was left behind; "portald cleanup" does the same without starting portald.
+iptables-restore (for IPv6 ip6tables too); --writer nftables needs no command. After SIGTERM the kernel carries all
+Services until the next start; open connections have the drain timeout to end, and the rest are reset. After Ctrl-C
+with manifests in userspace mode portald removes its rules; --on-exit changes both. After a crash the next start
+removes what was left behind; "portald cleanup" does the same without starting portald.
 
 On Windows portald serves Services in userspace mode: it gives their addresses to an interface of the node, with netsh.
 It needs administrator rights there, and "portald service install" makes it a service.`

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"github.com/spf13/cobra"
 )
 
 // maxColumns is the length of a line of code, in characters.
@@ -34,6 +36,20 @@ func TestLines(t *testing.T) {
 	})
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+// Help texts are raw strings, and are printed as they are.
+func TestHelpLines(t *testing.T) {
+	commands := []*cobra.Command{root()}
+	for len(commands) > 0 {
+		c := commands[0]
+		commands = append(commands[1:], c.Commands()...)
+		for line := range strings.Lines(c.Long + "\n" + c.Example) {
+			if n := utf8.RuneCountInString(strings.TrimRight(line, "\n")); n > maxColumns {
+				t.Errorf("%s --help has a line of %d characters, want %d at most: %s", c.CommandPath(), n, maxColumns, line)
+			}
+		}
 	}
 }
 
