@@ -2,6 +2,7 @@ package splicetest
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -26,6 +27,9 @@ func (t *trial) start(opts splice.Options) *dataPath {
 	opts.Observe = func(service.PortName) record.Observer {
 		return record.ObserverFunc(func(rec *record.Record) { d.records <- rec })
 	}
+	if p := &opts.Policy; p.ConnectTimeouts == nil && p.Dials == 0 {
+		p.ConnectTimeouts = slices.Repeat([]time.Duration{longest}, 4) // a dial may take long on a busy machine
+	}
 	core, err := splice.New(opts, t.engine.Open)
 	t.must(err)
 	d.Core = core
@@ -43,8 +47,24 @@ func (t *trial) start(opts splice.Options) *dataPath {
 	t.Cleanup(func() {
 		d.stop()
 		d.checkLeases()
+		d.logRecords()
 	})
 	return d
+}
+
+// logRecords is for scenarios that fail: the records that they did not read may say why.
+func (d *dataPath) logRecords() {
+	d.t.Helper()
+	for range 20 {
+		select {
+		case rec := <-d.records:
+			if d.t.Failed() {
+				d.t.Logf("not read: %+v", rec)
+			}
+		default:
+			return
+		}
+	}
 }
 
 // checkLeases is for the end, when all reports have come.
