@@ -1,8 +1,6 @@
 package splicetest
 
 import (
-	"bytes"
-	"crypto/rand"
 	"io"
 	"net"
 	"net/netip"
@@ -42,18 +40,19 @@ func echoes(t *trial) {
 
 func largeBothWays(t *trial) {
 	d := t.start(splice.Options{})
-	want := make([]byte, 64<<20)
-	rand.Read(want)
+	want := stream{noiseOf(16 << 20), noiseOf(16 << 20), noiseOf(16 << 20), noiseOf(16 << 20)}
 	c := dialTCP(t, d.tcp(echoServer(t)).at)
 	go func() {
-		c.Write(want)
+		for _, part := range want {
+			c.Write(part)
+		}
 		c.CloseWrite()
 	}()
-	got, err := io.ReadAll(c)
-	if err != nil || !bytes.Equal(got, want) {
-		t.Fatalf("got %d bytes, %v", len(got), err)
+	n, err := want.receive(c)
+	if err != nil || n != want.size() {
+		t.Fatalf("got %d bytes, %v", n, err)
 	}
-	if rec := d.record(); rec.BytesFromClient != int64(len(want)) || rec.BytesFromEndpoint != int64(len(want)) {
+	if rec := d.record(); rec.BytesFromClient != int64(n) || rec.BytesFromEndpoint != int64(n) {
 		t.Errorf("record %+v", rec)
 	}
 }

@@ -2,7 +2,6 @@ package splicetest
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"io"
 	"net"
@@ -154,7 +153,7 @@ func (s *succession) givenBack() {
 type wire struct {
 	t                *trial
 	client, endpoint *net.TCPConn
-	up, down         []byte // what either has sent, or is about to
+	up, down         stream // what either has sent, or is about to
 	sending          sync.WaitGroup
 }
 
@@ -186,13 +185,12 @@ func connect(t *trial, f *front, accepted <-chan *net.TCPConn) *wire {
 
 // send has one end send so much, in the background.
 func (w *wire) send(from *net.TCPConn, n int, end bool) {
-	data := make([]byte, n)
-	rand.Read(data)
+	data := noiseOf(n)
 	sent := &w.up
 	if from == w.endpoint {
 		sent = &w.down
 	}
-	*sent = append(*sent, data...)
+	*sent = append(*sent, data)
 	w.sending.Go(func() {
 		from.Write(data)
 		if end {
@@ -234,12 +232,11 @@ func (w *wire) ends() {
 	for _, way := range []struct {
 		name string
 		to   *net.TCPConn
-		want []byte
+		want stream
 	}{{"endpoint", w.endpoint, w.up}, {"client", w.client, w.down}} {
 		reading.Go(func() {
-			got, err := io.ReadAll(way.to)
-			if err != nil || string(got) != string(way.want) {
-				w.t.Errorf("the %s got %d bytes of %d, or others: %v", way.name, len(got), len(way.want), err)
+			if n, err := way.want.receive(way.to); err != nil || n != way.want.size() {
+				w.t.Errorf("the %s got %d bytes of %d: %v", way.name, n, way.want.size(), err)
 			}
 		})
 	}

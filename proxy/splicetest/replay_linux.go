@@ -138,7 +138,7 @@ func replayHandedOver(t *trial) {
 	w.client.Write([]byte("hello"))
 	w.endpoint = <-accepted
 	w.endpoint.SetDeadline(time.Now().Add(longest))
-	w.up = []byte("hello")
+	w.up = stream{[]byte("hello")}
 	if left := s.taken(noChange); left > 0 {
 		t.Fatalf("%d connections are left", left)
 	}

@@ -1,7 +1,6 @@
 package splicetest
 
 import (
-	"crypto/rand"
 	"fmt"
 	"io"
 	"net"
@@ -58,7 +57,7 @@ func states() []state {
 		{name: "bulk", reach: func(s *succession, w *wire) {
 			w.send(w.client, some, false)
 			io.ReadFull(w.endpoint, make([]byte, some/4))
-			w.up = w.up[some/4:]
+			w.up = w.up.without(some / 4)
 		}},
 		{name: "endpoint blocked, pipe", reach: up(false), is: func(s *splice.SavedConn) bool { return s.Up.InPipe > 0 }},
 		{name: "client blocked, pipe", reach: down(false), is: func(s *splice.SavedConn) bool { return s.Down.InPipe > 0 }},
@@ -86,9 +85,9 @@ func states() []state {
 		}, is: func(s *splice.SavedConn) bool { return s.EndpointEOF && s.Down.EOF }},
 		{name: "urgent bytes on their way", reach: func(s *succession, w *wire) {
 			inline(w.endpoint)
-			w.up = make([]byte, aLot/4)
-			rand.Read(w.up)
-			w.sending.Go(func() { sendChunks(w.client, w.up, 1<<18) })
+			data := noiseOf(aLot / 4)
+			w.up = stream{data}
+			w.sending.Go(func() { sendChunks(w.client, data, 1<<18) })
 			s.still()
 		}},
 	}
@@ -163,8 +162,8 @@ func handOverState(t *trial, st state, taken bool) {
 func wantTotals(t *trial, rec *record.Record, w *wire) {
 	t.Helper()
 	if rec.BytesFromClient != rec.BytesToEndpoint || rec.BytesFromEndpoint != rec.BytesToClient ||
-		rec.BytesFromClient < int64(len(w.up)) || rec.BytesFromEndpoint < int64(len(w.down)) {
-		t.Errorf("record %+v of %d bytes up and %d down", rec, len(w.up), len(w.down))
+		rec.BytesFromClient < int64(w.up.size()) || rec.BytesFromEndpoint < int64(w.down.size()) {
+		t.Errorf("record %+v of %d bytes up and %d down", rec, w.up.size(), w.down.size())
 	}
 }
 
@@ -190,7 +189,7 @@ func handOverOfWhatIsSaved(t *trial) {
 	if got := urgentByte(urgent.endpoint); got != 'R' {
 		t.Errorf("urgent byte %q, want R", got)
 	}
-	half.up = []byte(header)
+	half.up = stream{[]byte(header)}
 	half.send(half.client, 1000, false)
 	half.ends()
 	if rec := s.next.record(); rec.BytesFromClient != 1001 || rec.BytesToEndpoint != 1001 {

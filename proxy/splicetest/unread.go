@@ -1,8 +1,6 @@
 package splicetest
 
 import (
-	"bytes"
-	"io"
 	"net"
 	"time"
 
@@ -17,10 +15,10 @@ func unreadScenarios() []scenario {
 // unreadDownloads: clients that do not read their responses get all of them in the end, and take few pipes meanwhile.
 func unreadDownloads(t *trial) {
 	const clients, size = 60, 4 << 20 // more than the sockets take
-	want := bytes.Repeat([]byte("0123456789abcdef"), size/16)
+	want := stream{noiseOf(size)}
 	d := t.start(splice.Options{Account: quota.NewAccount(quota.Budget{PipePages: 1024, Buffers: 10})})
 	own := d.Stats().Descriptors
-	f := d.tcp(serveTCP(t, loopback, func(c *net.TCPConn) { c.Write(want) }))
+	f := d.tcp(serveTCP(t, loopback, func(c *net.TCPConn) { c.Write(want[0]) }))
 	var conns []*net.TCPConn
 	for range clients {
 		c := dialTCP(t, f.at)
@@ -37,8 +35,8 @@ func unreadDownloads(t *trial) {
 	}
 	for _, c := range conns {
 		c.SetDeadline(time.Now().Add(time.Minute)) // of each: they are read one after another
-		if got, err := io.ReadAll(c); err != nil || !bytes.Equal(got, want) {
-			t.Fatalf("got %d bytes of %d, %v", len(got), size, err)
+		if n, err := want.receive(c); err != nil || n != size {
+			t.Fatalf("got %d bytes of %d, %v", n, size, err)
 		}
 		c.Close()
 	}
