@@ -24,26 +24,62 @@ import (
 // Main is a TestMain for tests that have namespaces: without root, it runs them in a user namespace of their own.
 func Main(m *testing.M) {
 	flag.Parse()
-	if testing.Short() || os.Geteuid() == 0 || os.Getenv("NETNSTEST_USERNS") != "" {
-		os.Exit(m.Run())
+	if !testing.Short() && os.Geteuid() != 0 {
+		again(syscall.CLONE_NEWUSER | syscall.CLONE_NEWNET)
+	}
+	os.Exit(m.Run())
+}
+
+// Alone runs this process again in a network namespace of its own, with loopback up, and returns there: other processes
+// have no port of it. With -short, or where no namespace is to be had, it returns where it is.
+func Alone() {
+	if testing.Short() {
+		return
+	}
+	flags := uintptr(syscall.CLONE_NEWNET)
+	if os.Geteuid() != 0 {
+		flags |= syscall.CLONE_NEWUSER
+	}
+	if again(flags); os.Getenv(againVariable) == first {
+		err := errors.Join(os.Setenv(againVariable, "its child"), loopbackUp(), noDAD())
+		if err != nil {
+			fmt.Fprintln(os.Stderr, "netnstest:", err)
+			os.Exit(1)
+		}
+	}
+}
+
+// againVariable is set in the environment of a process that has namespaces of its own: to first if it was started by
+// again, and to something else in those that it starts.
+const (
+	againVariable = "NETNSTEST_AGAIN"
+	first         = "first"
+)
+
+// again runs this process in new namespaces, and ends with it. It returns there, and where none are to be had: what
+// needs one says so.
+func again(flags uintptr) {
+	if os.Getenv(againVariable) != "" {
+		return
 	}
 	cmd := exec.Command("/proc/self/exe", os.Args[1:]...)
-	cmd.Env = append(os.Environ(), "NETNSTEST_USERNS=1")
+	cmd.Env = append(os.Environ(), againVariable+"="+first)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
-	cmd.SysProcAttr = &syscall.SysProcAttr{
-		Cloneflags:  syscall.CLONE_NEWUSER | syscall.CLONE_NEWNET,
-		UidMappings: []syscall.SysProcIDMap{{HostID: os.Getuid(), Size: 1}},
-		GidMappings: []syscall.SysProcIDMap{{HostID: os.Getgid(), Size: 1}},
+	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: flags, Pdeathsig: syscall.SIGKILL}
+	if flags&syscall.CLONE_NEWUSER != 0 {
+		cmd.SysProcAttr.UidMappings = []syscall.SysProcIDMap{{HostID: os.Getuid(), Size: 1}}
+		cmd.SysProcAttr.GidMappings = []syscall.SysProcIDMap{{HostID: os.Getgid(), Size: 1}}
 	}
+	runtime.LockOSThread() // Pdeathsig is of the thread
+	defer runtime.UnlockOSThread()
 	err := cmd.Run()
 	var exit *exec.ExitError
-	if errors.As(err, &exit) {
-		os.Exit(exit.ExitCode())
+	switch {
+	case err == nil:
+		os.Exit(0)
+	case errors.As(err, &exit):
+		os.Exit(max(1, exit.ExitCode())) // -1 is a signal
 	}
-	if err != nil { // no user namespaces: what needs one says so
-		os.Exit(m.Run())
-	}
-	os.Exit(0)
 }
 
 // Elsewhere tells whether tests of a part of make test-all, such as ipvs, are left to that part, as OTHER_PARTS says.

@@ -2,15 +2,39 @@ package splicetest
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"syscall"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/portald/portald/platform/netnstest"
 )
+
+// soleSuite is the file that is locked while this process runs a suite.
+var soleSuite *os.File
+
+// aside has this process run where no other has a port, and not beside another that runs a suite: each would take the
+// time that the other's scenarios reckon with.
+func aside() {
+	netnstest.Alone()
+	if testing.Short() || isChild() {
+		return
+	}
+	name := filepath.Join(os.TempDir(), fmt.Sprintf("splicetest-%d.lock", os.Getuid()))
+	var err error
+	if soleSuite, err = os.OpenFile(name, os.O_CREATE|os.O_RDWR, 0o600); err == nil {
+		err = unix.Flock(int(soleSuite.Fd()), unix.LOCK_EX) // until the process ends
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "splicetest: other suites may run beside this one:", err)
+	}
+}
 
 // childVariable is set in the environment of a process that runs one scenario.
 const childVariable = "SPLICETEST_CHILD"

@@ -10,6 +10,8 @@ import (
 // systemScenarios is empty: they all need Linux.
 func systemScenarios() []scenario { return nil }
 
+func aside() {}
+
 func isChild() bool { return false }
 
 func runChild(t *trial, _ bool) { t.Skip("needs a process of its own") }
