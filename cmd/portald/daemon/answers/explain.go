@@ -57,8 +57,8 @@ func NewExplainer(f Facts) *Explainer { return &Explainer{f, make(chan struct{},
 // How long facts are waited for: an answer of the reconcile loop, and the commands that list the host's rules, which
 // take seconds with ten thousands of Services, and more on a host that is short of CPU time: the client can cancel it.
 const (
-	loopTime  = 2 * time.Second
-	rulesTime = 30 * time.Second
+	loopTime = 2 * time.Second
+	listTime = 30 * time.Second
 )
 
 // How much a report has.
@@ -160,13 +160,18 @@ func (x *Explainer) subjects(
 	node.Busy = x.standings(ctx, subjects)
 	x.problems(subjects)
 	x.open(subjects)
-	ctx, cancel := context.WithTimeout(ctx, rulesTime)
-	defer cancel()
 	if q.Pod == "" && !q.Endpoint.IsValid() && len(subjects) > 0 {
-		x.hostRules(ctx, subjects, node)
+		within(ctx, func(ctx context.Context) { x.hostRules(ctx, subjects, node) })
 	}
-	x.flows(ctx, subjects)
+	within(ctx, func(ctx context.Context) { x.flows(ctx, subjects) })
 	return subjects
+}
+
+// within gives as much time as a list of the host's may take: of each, so that a slow one leaves the others theirs.
+func within(ctx context.Context, list func(context.Context)) {
+	ctx, cancel := context.WithTimeout(ctx, listTime)
+	defer cancel()
+	list(ctx)
 }
 
 // standings reads the state of service ports in the reconcile loop.
