@@ -9,7 +9,8 @@ import (
 	"github.com/portald/portald/proxy/connlog"
 )
 
-func (q *ConnectionQuery) match(c *Connection, now time.Time) bool {
+// Match tells whether a connection is one that the query asks for. It does not look at Sort and Limit.
+func (q *ConnectionQuery) Match(c *Connection, now time.Time) bool {
 	return anyOf(q.IDs, func(id uint64) bool { return id == c.ID }) &&
 		anyOf(q.Protocols, func(p string) bool { return p == c.Protocol }) &&
 		anyOf(q.States, func(s string) bool { return s == c.State }) &&

@@ -53,7 +53,7 @@ func (q *ConnectionQuery) all(ctx context.Context, d *Daemon) iter.Seq[*Connecti
 func (q *ConnectionQuery) matching(all iter.Seq[*Connection], now time.Time) iter.Seq[*Connection] {
 	return func(yield func(*Connection) bool) {
 		for c := range all {
-			if q.match(c, now) && !yield(c) {
+			if q.Match(c, now) && !yield(c) {
 				return
 			}
 		}

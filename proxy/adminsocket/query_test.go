@@ -81,13 +81,13 @@ func TestQueryMatches(t *testing.T) {
 		if err != nil {
 			t.Fatal(query, err)
 		}
-		if got := q.match(&c, now); got != want {
+		if got := q.Match(&c, now); got != want {
 			t.Errorf("%q: %t", query, got)
 		}
 	}
 	c.Start, c.LastMoved = time.Time{}, time.Time{}
 	for _, q := range []ConnectionQuery{{Older: time.Hour}, {Idle: time.Hour}} {
-		if q.match(&c, now) {
+		if q.Match(&c, now) {
 			t.Errorf("%+v matches what has no time", q)
 		}
 	}

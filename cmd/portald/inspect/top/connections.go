@@ -60,6 +60,11 @@ func newConnections(s *screen, of scope) *list[adminsocket.Connection] {
 		counts: func(c *adminsocket.Connection) []uint64 {
 			return []uint64{uint64(c.BytesFromClient), uint64(c.BytesFromEndpoint)}
 		},
+		matches: func(c *adminsocket.Connection, filter string) bool {
+			prefix, err := prefixOf(filter)
+			q := adminsocket.ConnectionQuery{IPs: []netip.Prefix{prefix}}
+			return err == nil && q.Match(c, time.Now())
+		},
 		open:    func(c *adminsocket.Connection) { s.enter(newConnection(s, c)) },
 		actions: map[rune]func(*adminsocket.Connection){'c': s.cut},
 	}

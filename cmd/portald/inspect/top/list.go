@@ -22,7 +22,8 @@ type list[T any] struct {
 	id      func(*T) string // tells the rows apart, from one answer to the next
 	counts  func(*T) []uint64
 	fetch   func(ctx context.Context, w listRequest) ([]T, error)
-	open    func(*T) // by Enter; nil: nothing
+	matches func(of *T, filter string) bool // whatever its cells are; nil: never
+	open    func(*T)                        // by Enter; nil: nothing
 	actions map[rune]func(*T)
 
 	last     samples
@@ -181,11 +182,10 @@ func (l *list[T]) choose() (out []*row[T]) {
 	return out
 }
 
-// passes tells whether a cell of the row contains the filter.
+// passes tells whether a cell of the row contains the filter, or the row matches it otherwise.
 func (l *list[T]) passes(r *row[T]) bool {
-	return l.text == "" || slices.ContainsFunc(l.columns, func(c column[T]) bool {
-		return strings.Contains(strings.ToLower(c.text(r)), l.text)
-	})
+	inCell := func(c column[T]) bool { return strings.Contains(strings.ToLower(c.text(r)), l.text) }
+	return l.text == "" || slices.ContainsFunc(l.columns, inCell) || l.matches != nil && l.matches(&r.now, l.text)
 }
 
 func (l *list[T]) header(i int) *tview.TableCell {
