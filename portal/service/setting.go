@@ -70,7 +70,7 @@ func (s *Setting) FlagName() string { return cmp.Or(s.Flag, s.Name) }
 
 // Form implements Value.
 func (v Times) Form() string {
-	return fmt.Sprintf("1 to %d times above 0 with commas between, such as 250ms,1s", v.Most)
+	return fmt.Sprintf("1 to %d durations above 0, separated by commas, such as 250ms,1s", v.Most)
 }
 
 // Form implements Value.

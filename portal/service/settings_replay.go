@@ -32,7 +32,7 @@ const (
 	RetryReset                       // the endpoint ended the connection before its first byte
 )
 
-// String is the words that settings use, with commas between.
+// String is the words that settings use, separated by commas.
 func (r RetryOn) String() string {
 	var words []string
 	for event, word := range retryWords {
@@ -57,7 +57,7 @@ func parseRetryOn(words []string) RetryOn {
 	return r
 }
 
-// Words is a set of words, with commas between.
+// Words is a set of words, separated by commas.
 type Words struct {
 	Default string
 	Words   []string
@@ -67,7 +67,7 @@ type Words struct {
 // Form implements Value.
 func (v Words) Form() string {
 	last := len(v.Words) - 1
-	return "one or more of " + strings.Join(v.Words[:last], ", ") + " and " + v.Words[last] + " with commas between"
+	return "one or more of " + strings.Join(v.Words[:last], ", ") + " and " + v.Words[last] + ", separated by commas"
 }
 
 // Read implements Value.

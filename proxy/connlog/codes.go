@@ -52,7 +52,7 @@ func dialFailed(r *record.Record) string {
 	return "SC"
 }
 
-// Flags are Envoy's response flags that occur in TCP, with commas between: UH no endpoint, UF no endpoint was reached,
+// Flags are Envoy's response flags that occur in TCP, separated by commas: UH no endpoint, UF no endpoint was reached,
 // URX nor by further dials, UO a limit or a shortage, DT a connection as old as it may be, NR a client that no frontend
 // is for. "" is none.
 func Flags(r *record.Record) string {

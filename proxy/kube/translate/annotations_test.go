@@ -28,7 +28,7 @@ func TestAnnotations(t *testing.T) {
 		{"retries 15", service.Policy{Dials: 16}, ""},
 		{"retries 2\nconnect-timeouts 100ms,200ms", service.Policy{ConnectTimeouts: ms(100, 200), Dials: 3}, ""},
 		{"retries 2\nconnect-timeouts soon", service.Policy{Dials: 3},
-			`"soon": must be 1 to 16 times above 0`},
+			`"soon": must be 1 to 16 durations above 0`},
 		{"idle-timeout 5m\nhalf-close-timeout 30s\nudp-timeout 10s", service.Policy{Idle: 5 * time.Minute,
 			HalfClose: 30 * time.Second, UDPIdle: 10 * time.Second}, ""},
 		{"idle-timeout 0\nhalf-close-timeout 0s", service.Policy{Idle: service.Never, HalfClose: service.Never}, ""},
@@ -49,7 +49,7 @@ func TestAnnotations(t *testing.T) {
 		{"retry-on connect, reset-before-response",
 			service.Policy{RetryOn: service.RetryConnect | service.RetryReset}, ""},
 		{"retry-on reset", service.Policy{}, `annotations[portald.io/retry-on]: "reset": must be one or more of connect ` +
-			"and reset-before-response with commas between; the daemon's setting is used"},
+			"and reset-before-response, separated by commas; the daemon's setting is used"},
 
 		{"algorithm round-robin", service.Policy{Algorithm: service.RoundRobin}, ""},
 		{"algorithm least-connections", service.Policy{Algorithm: service.LeastConnections}, ""},
@@ -72,9 +72,9 @@ func TestAnnotations(t *testing.T) {
 		{"connection-log-sample 2/3", service.Policy{}, "must be 1/NUMBER"},
 
 		{"connect-timeouts 1s,0s", service.Policy{},
-			`annotations[portald.io/connect-timeouts]: "1s,0s": must be 1 to 16 times above 0 with commas between, such as 250ms,1s; the daemon's setting is used`},
-		{"connect-timeouts ", service.Policy{}, `annotations[portald.io/connect-timeouts]: "": must be 1 to 16 times`},
-		{"connect-timeouts " + strings.Repeat("1s,", 16) + "1s", service.Policy{}, `1 to 16 times`},
+			`annotations[portald.io/connect-timeouts]: "1s,0s": must be 1 to 16 durations above 0, separated by commas, such as 250ms,1s; the daemon's setting is used`},
+		{"connect-timeouts ", service.Policy{}, `annotations[portald.io/connect-timeouts]: "": must be 1 to 16 durations`},
+		{"connect-timeouts " + strings.Repeat("1s,", 16) + "1s", service.Policy{}, `1 to 16 durations`},
 		{"retries -1", service.Policy{}, `annotations[portald.io/retries]: "-1": must be a number from 0 to 15; the daemon's setting is used`},
 		{"retries 16", service.Policy{}, "must be a number from 0 to 15"},
 		{"idle-timeout 90", service.Policy{}, `"90": must be a time above 0 and up to 1000h, such as 90s or 5m, or 0 for never; the daemon's`},
