@@ -54,8 +54,9 @@ type Facts struct {
 // NewExplainer returns one of these facts.
 func NewExplainer(f Facts) *Explainer { return &Explainer{f, make(chan struct{}, 1)} }
 
-// How long facts are waited for: an answer of the reconcile loop, and the commands that list the host's rules, which
+// How long facts are waited for: an answer of the reconcile loop, and the lists of the host's flows and rules, which
 // take seconds with ten thousands of Services, and more on a host that is short of CPU time: the client can cancel it.
+// Together they stay below the minute that the server has to answer.
 const (
 	loopTime = 2 * time.Second
 	listTime = 30 * time.Second
@@ -160,18 +161,13 @@ func (x *Explainer) subjects(
 	node.Busy = x.standings(ctx, subjects)
 	x.problems(subjects)
 	x.open(subjects)
-	if q.Pod == "" && !q.Endpoint.IsValid() && len(subjects) > 0 {
-		within(ctx, func(ctx context.Context) { x.hostRules(ctx, subjects, node) })
-	}
-	within(ctx, func(ctx context.Context) { x.flows(ctx, subjects) })
-	return subjects
-}
-
-// within gives as much time as a list of the host's may take: of each, so that a slow one leaves the others theirs.
-func within(ctx context.Context, list func(context.Context)) {
 	ctx, cancel := context.WithTimeout(ctx, listTime)
 	defer cancel()
-	list(ctx)
+	x.flows(ctx, subjects) // before the rules, which may take all the time that there is
+	if q.Pod == "" && !q.Endpoint.IsValid() && len(subjects) > 0 {
+		x.hostRules(ctx, subjects, node)
+	}
+	return subjects
 }
 
 // standings reads the state of service ports in the reconcile loop.
