@@ -9,8 +9,8 @@ import (
 	"sync"
 )
 
-// noise has random bytes for all scenarios. To fill and to grow large slices is slow with the race detector: it took
-// half of the processors.
+// noise has random bytes for all scenarios. To fill and to grow large slices for each is slow with the race detector:
+// it took a third of the CPU time.
 var noise = sync.OnceValue(func() []byte {
 	b := make([]byte, 24<<20)
 	rand.Read(b)
