@@ -102,15 +102,13 @@ OF_WINDOWS := /integration/(wine|windows)$$
 unit:  ## what to run after each edit: no root, no namespaces, half a minute
 	@$(GOTEST) -short -p 6 $$($(GO) list ./cmd/... ./platform/... ./portal/... ./proxy/...)
 
-# What takes longest begins first. The suites of both engines do not run beside each other, so that one is further down.
-SLOW := ./proxy/splice/goroutine ./integration/bench ./integration/handover ./portal/iptables ./portal/nftables ./proxy/splice/epoll
-
+# The suites of both engines do not run beside each other: the first one begins at once, the other comes much later.
 test:  ## all tests that need no control plane, no virtual machine and no Wine, with the race detector; REQUIRE_ALL=1: none is skipped
 	@.ci/need $(TEST_NEEDS)
 	@.ci/may-make-namespaces
 	@GO=$(GO) .ci/landed $$(cat .ci/version-before) >/dev/null || test $$? = 3
 	@OTHER_PARTS="api ipvs" CGO_ENABLED=1 $(GOTEST) -race -count=1 -timeout 20m \
-		$$($(GO) list $(SLOW) ./... | grep -vE '$(OF_API)|$(OF_WINDOWS)')
+		$$($(GO) list ./proxy/splice/goroutine ./... | grep -vE '$(OF_API)|$(OF_WINDOWS)')
 
 test-all: test test-api test-ipvs test-windows  ## the same, and the tests of all other parts
 
