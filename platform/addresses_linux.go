@@ -7,6 +7,8 @@ import (
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
+
+	"github.com/portald/portald/platform/rtnl"
 )
 
 // LocalAddresses returns the addresses of the host's interfaces of both families in order, loopback included. IPv6
@@ -18,9 +20,9 @@ func LocalAddresses() ([]netip.Addr, error) {
 
 // localAddresses also returns, of these, those by which others know this host, as LocalSet.Node has them.
 func localAddresses(without string) (all, node []netip.Addr, err error) {
-	addrs, err := netlink.AddrList(nil, netlink.FAMILY_ALL)
+	addrs, err := rtnl.Addresses(nil, netlink.FAMILY_ALL)
 	if err != nil {
-		return nil, nil, fmt.Errorf("list local addresses: %w", err)
+		return nil, nil, fmt.Errorf("local addresses: %w", err)
 	}
 	index := 0
 	if without != "" {

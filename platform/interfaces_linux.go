@@ -10,6 +10,8 @@ import (
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
+
+	"github.com/portald/portald/platform/rtnl"
 )
 
 // Interfaces knows the network interfaces of the network namespace in which it was created. While Run runs it follows
@@ -75,9 +77,9 @@ func (i *Interfaces) Run(ctx context.Context, failed func(error)) error {
 }
 
 func (i *Interfaces) list() error {
-	links, err := netlink.LinkList()
+	links, err := rtnl.Links()
 	if err != nil {
-		return fmt.Errorf("list interfaces: %w", err)
+		return err
 	}
 	all := make(map[int]iface, len(links))
 	for _, l := range links {

@@ -9,15 +9,16 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/portald/portald/platform/inet"
+	"github.com/portald/portald/platform/rtnl"
 )
 
 // PrimaryAddresses returns the address of each family by which other networks know this host: the one of the default
 // route, or the first one of its interface. Without such a route it is the first of any interface but loopback and the
 // one named without. A family without addresses has none.
 func PrimaryAddresses(without string) (out []netip.Addr, err error) {
-	links, err := netlink.LinkList()
+	links, err := rtnl.Links()
 	if err != nil {
-		return nil, fmt.Errorf("list interfaces: %w", err)
+		return nil, err
 	}
 	for _, family := range inet.Families() {
 		addr, err := primaryAddress([2]int{unix.AF_INET, unix.AF_INET6}[family], links, without)
@@ -32,11 +33,11 @@ func PrimaryAddresses(without string) (out []netip.Addr, err error) {
 }
 
 func primaryAddress(family int, links []netlink.Link, without string) (netip.Addr, error) {
-	routes, err := netlink.RouteList(nil, family)
+	routes, err := rtnl.Routes(family)
 	if err != nil {
 		return netip.Addr{}, err
 	}
-	addrs, err := netlink.AddrList(nil, family)
+	addrs, err := rtnl.Addresses(nil, family)
 	if err != nil {
 		return netip.Addr{}, err
 	}

@@ -172,6 +172,10 @@ func faults() []fault {
 		{"mtu-pods", Warning, "lxc1 (veth) has MTU 9000, eth0 has 1500", links(func(l []Link) []Link {
 			return append(l, Link{Name: "lxc1", Kind: "veth", MTU: 9000, Up: true})
 		})},
+		{"mtu-pods", Warning, "veth2 (veth) has MTU 1400, 2 other interfaces of pods have 1450", links(func(l []Link) []Link {
+			l[4].MTU = 1400
+			return append(l, Link{Name: "veth3", Kind: "veth", MTU: 1450, Up: true})
+		})},
 
 		{"port-taken", Warning, "nginx (pid 99) listens at 0.0.0.0:30080/tcp", func(f *Facts) {
 			f.Listeners.Value = append(f.Listeners.Value, listens)

@@ -13,10 +13,12 @@ func mtuChecks() []Check {
 			"at the first large answer.",
 		Do: "ip link set TUNNEL mtu UPLINK-MINUS-OVERHEAD; set the MTU in the CNI", run: tunnelsFit,
 	}, {
-		Name: "mtu-pods", Severity: Warning, System: linux, What: "a pod interface with a larger MTU than the uplink",
+		Name: "mtu-pods", Severity: Warning, System: linux,
+		What: "a pod interface with a larger MTU than the uplink, or a smaller one than those of most pods",
 		Why: "Packets of pods are too large for the path. If the ICMP message that says so is dropped, " +
 			"connections hang at the first large packet; a bridge drops packets that are too large for its " +
-			"other ports without a message.",
+			"other ports without a message, and so does the host's end of a pod's interface if the pod's end has a " +
+			"larger MTU.",
 		Do: "ip link show; set the MTU in the CNI; a test: ping -M do -s 1472 ADDRESS", run: podsFit,
 	}}
 }
@@ -72,13 +74,38 @@ func podsFit(f *Facts) result {
 		byName[l.Name] = l
 	}
 	out := result{ok: fmt.Sprintf("interfaces of pods fit into %s (MTU %d)", uplink.Name, uplink.MTU)}
+	usual, of := usualMTU(f.Links.Value)
 	for _, l := range f.Links.Value {
 		if !l.Up || l.Name == uplink.Name || l.Kind != "veth" && l.Kind != "bridge" && l.Kind != "netkit" {
 			continue
 		}
 		out.problems = append(out.problems, l.tooLarge(byName[l.Master], uplink)...)
+		if l.Kind != "bridge" && l.MTU < usual {
+			out.problems = append(out.problems, problem{
+				seen: fmt.Sprintf("%s (%s) has MTU %d, %d other interfaces of pods have %d", l.Name, l.Kind, l.MTU, of, usual),
+				do: fmt.Sprintf("ip link show in the pod: if its end has more than %d, ip link set %s mtu %d", l.MTU, l.Name,
+					usual),
+			})
+		}
 	}
 	return out.firstOf("interfaces")
+}
+
+// usualMTU is the MTU of most interfaces of pods, and how many have it; 0: there is none of most.
+func usualMTU(links []Link) (mtu, of int) {
+	with, all := map[int]int{}, 0
+	for _, l := range links {
+		if l.Up && (l.Kind == "veth" || l.Kind == "netkit") {
+			all++
+			if with[l.MTU]++; with[l.MTU] > of {
+				mtu, of = l.MTU, with[l.MTU]
+			}
+		}
+	}
+	if of < 2 || 2*of <= all {
+		return 0, 0
+	}
+	return mtu, of
 }
 
 // tooLarge compares an interface of pods with its bridge, and with the uplink.

@@ -3,23 +3,24 @@ package doctor
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/netip"
 	"syscall"
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
+
+	"github.com/portald/portald/platform/rtnl"
 )
 
 // readLinks lists interfaces with their addresses.
 func readLinks(context.Context) ([]Link, error) {
-	links, err := netlink.LinkList()
+	links, err := rtnl.Links()
 	if err != nil {
-		return nil, fmt.Errorf("list interfaces: %w", err)
+		return nil, err
 	}
-	addrs, err := netlink.AddrList(nil, netlink.FAMILY_ALL)
+	addrs, err := rtnl.Addresses(nil, netlink.FAMILY_ALL)
 	if err != nil {
-		return nil, fmt.Errorf("list addresses: %w", err)
+		return nil, err
 	}
 	names, own := map[int]string{}, map[int][]netip.Addr{}
 	for _, l := range links {
@@ -46,9 +47,9 @@ const mostRoutes = 10_000
 // 3849), and to Services.
 func readRoutes(ctx context.Context, services []netip.Addr) (out Routes, err error) {
 	out.Default = map[bool]Route{}
-	links, err := netlink.LinkList()
+	links, err := rtnl.Links()
 	if err != nil {
-		return out, fmt.Errorf("list interfaces: %w", err)
+		return out, err
 	}
 	names := map[int]string{}
 	for _, l := range links {
