@@ -19,8 +19,8 @@ var ErrUnknown = errors.New("what the host holds is not known: Replace comes fir
 // Features say, or the method's comment says what it does then. Embedded in a Writer, Unsupported has the methods that
 // this one has no use for.
 //
-// One goroutine calls it. Any goroutine may call Features, Check, Offers, Diverts, Show, InvalidDropped, Culprits and
-// what begins with Set.
+// One goroutine calls it. Any goroutine may call Features, Check, Offers, Diverts, Show, InvalidDropped, CountRefused,
+// Culprits and what begins with Set.
 type Writer interface {
 	// Features say what this Writer can do on this host. They never change.
 	Features() Features
@@ -79,6 +79,11 @@ type Writer interface {
 	// InvalidDropped counts the packets that were dropped since the rules were written last because conntrack finds them
 	// invalid; false: no rule drops them. It takes milliseconds. Without Features.DropsInvalid it returns false.
 	InvalidDropped(ctx context.Context) (packets uint64, drops bool, err error)
+	// CountRefused reads how many packets portals have refused or dropped (see Portal.Refuses), and reports by the
+	// Refused of the Writer's options what was not reported before. A Writer reads by itself before it removes a rule that
+	// counts. It costs one listing of such rules or elements, and nothing while there are none. Without
+	// Features.CountsRefused it does nothing.
+	CountRefused(ctx context.Context) error
 
 	// These change settings from the next Replace on.
 	SetLocalDetector(LocalDetector) error
@@ -95,6 +100,8 @@ type Features struct {
 	Adopts       bool // go on with what an earlier run wrote: Adopt
 	Opens        bool // let flows to servers of this host in: Open
 	DropsInvalid bool // count what it drops of invalid packets: InvalidDropped
+
+	CountsRefused bool // count packets at portals that refuse: CountRefused
 }
 
 // Unsupported has the methods of a Writer but Guard, Replace and Update, as one has them that can do nothing of it.
@@ -146,6 +153,9 @@ func (Unsupported) Diverts(inet.Family) bool { return false }
 
 // InvalidDropped is false: nothing is dropped.
 func (Unsupported) InvalidDropped(context.Context) (uint64, bool, error) { return 0, false, nil }
+
+// CountRefused counts nothing.
+func (Unsupported) CountRefused(context.Context) error { return nil }
 
 // SetLocalDetector changes nothing.
 func (Unsupported) SetLocalDetector(LocalDetector) error { return nil }

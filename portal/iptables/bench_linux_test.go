@@ -31,7 +31,7 @@ func BenchmarkKernel(b *testing.B) {
 	lockFile(b)
 	variants(b, func(variant string) {
 		for _, size := range []int{100, 1_000, 10_000} {
-			for _, operation := range []string{"first", "again", "update", "audit"} {
+			for _, operation := range []string{"first", "again", "update", "refuse", "audit"} {
 				b.Run(fmt.Sprintf("%s/%s/%d", variant, operation, size), func(b *testing.B) {
 					netnstest.Enter(b)
 					benchmark(b, newWriter(b, testOptions(nil, variant)), operation, clusterIPs(size))
@@ -65,6 +65,12 @@ func benchmark(b *testing.B, w *Writer, operation string, portals []portal.Porta
 				p.Target = portal.Spread{Pool: poolOf(int(port), 10)}
 			}
 			must(w.Update(b.Context(), []portal.Change{{Frontend: p.Frontend, Portal: &p}}))
+		case "refuse":
+			refused := p
+			refused.Target = portal.Reject{}
+			for _, now := range []portal.Portal{refused, p} {
+				must(w.Update(b.Context(), []portal.Change{{Frontend: p.Frontend, Portal: &now}}))
+			}
 		case "audit":
 			must(w.Audit(b.Context()))
 		}

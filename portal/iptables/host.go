@@ -26,7 +26,8 @@ type host struct {
 	mangleInUse bool        // it is written, and holds rules of ours
 	reported    bool        // that mangle could not be written
 	whole       time.Time   // when all rules were last known to be as written
-	lists       lister      // nil: chains are not listed
+	refusals    *refusals
+	lists       lister // nil: chains are not listed
 }
 
 // probeTime bounds the look for commands. Loading kernel modules may take a second or two.
@@ -41,7 +42,7 @@ func newHost(f family, names chains, o Options) (*host, error) {
 		chains: names, family: f, proxyRange: o.ProxyPorts, address: address,
 		masquerade: o.Masquerade, dials: o.Dials, liberal: o.Liberal,
 	}
-	h := &host{family: f, log: o.Log, ruleCount: o.RuleCount, wrote: o.Wrote}
+	h := &host{family: f, log: o.Log, ruleCount: o.RuleCount, wrote: o.Wrote, refusals: newRefusals(o)}
 	h.nat, h.filter, h.mangle = newTable(natTable, r), newTable(filterTable, r), newTable(mangleTable, r)
 	if err := h.extend(o.Extra); err != nil {
 		return nil, err
@@ -118,16 +119,20 @@ func (h *host) replace(ctx context.Context, portals []portal.Portal) error {
 		return err
 	}
 	h.keepSpreading(installed)
-	for _, t := range []*table{h.filter, h.nat} {
-		if err := h.apply(ctx, t.sync(installed[t])); err != nil {
-			return err
-		}
+	h.countQuietly(ctx, h.refusals.of(nil))
+	filter := h.filter.sync(installed[h.filter])
+	if err := h.applyFilter(ctx, filter); err != nil {
+		return err
+	}
+	h.followAll(ctx, filter.leaves)
+	if err := h.apply(ctx, h.nat.sync(installed[h.nat])); err != nil {
+		return err
 	}
 	for _, p := range led {
 		now, _ := h.nat.tree.get(p.Frontend)
 		h.updateFilter(now)
 	}
-	if err := h.apply(ctx, h.filter.update()); err != nil {
+	if err := h.applyFilter(ctx, h.filter.update()); err != nil {
 		return err
 	}
 	h.mangle.spreading = h.nat.spreading
@@ -206,7 +211,7 @@ func (h *host) update(ctx context.Context, changes []portal.Change) error {
 			h.filter.spreading, h.nat.spreading = true, true
 		}
 	}
-	if err := h.apply(ctx, h.filter.update()); err != nil {
+	if err := h.applyFilter(ctx, h.filter.update()); err != nil {
 		return err
 	}
 	for _, p := range led {
@@ -227,7 +232,7 @@ func (h *host) update(ctx context.Context, changes []portal.Change) error {
 	for _, f := range gone {
 		h.filter.remove(f)
 	}
-	if err := h.apply(ctx, h.filter.update()); err != nil {
+	if err := h.applyFilter(ctx, h.filter.update()); err != nil {
 		return err
 	}
 	h.updateMangle(ctx)
@@ -295,6 +300,7 @@ func (h *host) forget() {
 		t.empty()
 		t.written, t.spreading, t.sent = nil, false, 0
 	}
+	h.refusals.forget()
 	h.mangleInUse = false
 	h.diverts.Store(false)
 }

@@ -39,7 +39,7 @@ var _ portal.Writer = (*Writer)(nil)
 // Features say what it can do beside what all Writers of rules can.
 func (w *Writer) Features() portal.Features {
 	f := w.families.Features()
-	f.Opens, f.DropsInvalid = true, true
+	f.Opens, f.DropsInvalid, f.CountsRefused = true, true, true
 	return f
 }
 

@@ -14,10 +14,11 @@ type script struct {
 	unlink  []string         // rules to delete from chains of others, as printed
 	link    []string         // rules to put into chains of others, "-I CHAIN 1 …" or "-A CHAIN …", in order
 	discard map[string]depth // chains to remove
+	leaves  map[shard]string // the leaves among both, with their names
 }
 
 func newScript(table string) *script {
-	return &script{table: table, chains: ruleset{}, discard: map[string]depth{}}
+	return &script{table: table, chains: ruleset{}, discard: map[string]depth{}, leaves: map[shard]string{}}
 }
 
 func (s *script) empty() bool { return s.size() == 0 }

@@ -65,6 +65,10 @@ func (t *table) sync(host saved) *script {
 			t.sent -= count(installed.rules)
 		}
 	}
+	maps.DeleteFunc(s.leaves, func(_ shard, name string) bool {
+		_, written := s.chains[name]
+		return !written
+	})
 	s.unlink, s.link = relink(t.linked, host.jumps)
 	return s
 }
@@ -74,10 +78,10 @@ func (t *table) update() *script {
 	s := newScript(t.name)
 	if t.tree != nil {
 		for _, id := range t.tree.takeDirty() {
-			if name, c, wanted := t.chain(t.tree, id); wanted {
-				t.write(s, name, c)
-			} else {
-				t.discard(s, name)
+			name, c, wanted := t.chain(t.tree, id)
+			changes := wanted && t.write(s, name, c) || !wanted && t.discard(s, name)
+			if changes && id.level == leaf {
+				s.leaves[id.shard] = name
 			}
 		}
 	}
@@ -95,24 +99,26 @@ func (t *table) update() *script {
 	return s
 }
 
-func (t *table) write(s *script, name string, c chain) {
+func (t *table) write(s *script, name string, c chain) (changes bool) {
 	old, there := t.written[name]
 	if there && old == c {
-		return
+		return false
 	}
 	s.chains[name], t.written[name] = c, c
 	t.rules += count(c.rules) - count(old.rules)
 	t.sent += count(c.rules)
+	return true
 }
 
-func (t *table) discard(s *script, name string) {
+func (t *table) discard(s *script, name string) (changes bool) {
 	old, there := t.written[name]
 	if !there {
-		return
+		return false
 	}
 	s.discard[name] = old.depth
 	delete(t.written, name)
 	t.rules -= count(old.rules)
+	return true
 }
 
 // regroup writes the chains of one owner, and discards others that it had before.

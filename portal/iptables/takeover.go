@@ -28,6 +28,7 @@ func (h *host) takeOver(ctx context.Context, portals []portal.Portal) error {
 	if err := errors.Join(errs...); err != nil {
 		return err
 	}
+	h.followAll(ctx, nil)
 	h.noteMangle(nil)
 	h.whole = time.Now()
 	return nil

@@ -43,8 +43,12 @@ var _ portal.Writer = (*Writer)(nil)
 // Features say what it can do with its Rules.
 func (w *Writer) Features() portal.Features {
 	f := w.Rules.Features()
-	return portal.Features{IPv6: w.v6, Adopts: f.Adopts, Opens: f.Opens}
+	return portal.Features{IPv6: w.v6, Adopts: f.Adopts, Opens: f.Opens, CountsRefused: f.CountsRefused}
 }
+
+// CountRefused counts the packets at portals that are the Rules'. Clients outside the cluster that a Local policy
+// excludes are dropped by one rule for all virtual servers, and not counted.
+func (w *Writer) CountRefused(ctx context.Context) error { return w.Rules.CountRefused(ctx) }
 
 // New returns a Writer that has changed nothing yet. An error says what the kernel lacks, and what to do.
 func New(o Options) (*Writer, error) {

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/portald/portald/platform/inet"
+	"github.com/portald/portald/platform/rtnl"
 	"github.com/portald/portald/portal/service"
 )
 
@@ -166,9 +167,11 @@ func (h *host) hostAddresses() (device, others []netip.Addr, err error) {
 	if _, err := h.link(); err != nil {
 		return nil, nil, err
 	}
-	all, err := h.links.AddrList(nil, netlink.FAMILY_ALL)
+	all, err := rtnl.Whole("addresses", func() ([]netlink.Addr, error) {
+		return h.links.AddrList(nil, netlink.FAMILY_ALL)
+	})
 	if err != nil {
-		return nil, nil, fmt.Errorf("list addresses: %w", err)
+		return nil, nil, err
 	}
 	for _, a := range all {
 		addr, ok := netip.AddrFromSlice(a.IP)

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"net"
 	"time"
 
 	"github.com/moby/ipvs"
@@ -22,6 +23,11 @@ func Usable(o Options) error {
 		return err
 	}
 	n := newNames(o.Prefix)
+	alone, err := probesAlone(n.prefix)
+	if err != nil {
+		return err
+	}
+	defer alone.Close()
 	for _, probe := range []func() error{
 		family, func() error { return scheduler(o.Scheduler) }, func() error { return dummy(n.device) },
 		func() error { return sets(n.prefix + "-PROBE") }, setMatch, setSocket,
@@ -31,6 +37,20 @@ func Usable(o Options) error {
 		}
 	}
 	return nil
+}
+
+// probesAlone waits until no other process of this network namespace probes: a predecessor and a successor use the same
+// names. An abstract socket is the lock: it belongs to the namespace, and goes with the process.
+func probesAlone(prefix string) (net.Listener, error) {
+	for end := time.Now().Add(loadTime); ; time.Sleep(10 * time.Millisecond) {
+		lock, err := net.Listen("unix", "@portald-ipvs-probe-"+prefix)
+		if err == nil {
+			return lock, nil
+		}
+		if !errors.Is(err, unix.EADDRINUSE) || time.Now().After(end) {
+			return nil, fmt.Errorf("wait for another portald that tries what the kernel has: %w", err)
+		}
+	}
 }
 
 // lacks is the error of a kernel without something.
@@ -95,7 +115,12 @@ func sets(name string) error {
 		byNet: "ip_set_hash_net", byClient: "ip_set_hash_ipportip", byClientNet: "ip_set_hash_ipportnet",
 	}
 	for _, typ := range []string{byAddress, byNet, byFrontend, byClient, byClientNet} {
-		if err := netlink.IpsetCreate(name, typ, netlink.IpsetCreateOptions{Replace: true}); err != nil {
+		err := netlink.IpsetCreate(name, typ, netlink.IpsetCreateOptions{Replace: true})
+		if errors.Is(err, unix.EEXIST) { // of another type: a portald that was killed has left it
+			_ = netlink.IpsetDestroy(name) // what comes of it is seen below
+			err = netlink.IpsetCreate(name, typ, netlink.IpsetCreateOptions{Replace: true})
+		}
+		if err != nil {
 			return lacks("ipset type "+typ, modules[typ], err)
 		}
 		if err := netlink.IpsetDestroy(name); err != nil {

@@ -52,7 +52,10 @@ func newNode(t *testing.T, edit func(*Options)) *node {
 	return n
 }
 
-func open(t testing.TB, edit func(*Options)) (*Writer, error) {
+func open(t testing.TB, edit func(*Options)) (*Writer, error) { return openCounting(t, edit, nil) }
+
+// openCounting opens a writer that reports what is refused.
+func openCounting(t testing.TB, edit func(*Options), refused func(portal.Refused)) (*Writer, error) {
 	o := Options{Log: t.Logf}
 	if edit != nil {
 		edit(&o)
@@ -61,7 +64,7 @@ func open(t testing.TB, edit func(*Options)) (*Writer, error) {
 		Options: writer.Options{
 			Settings:   writer.Settings{LocalDetector: o.LocalDetector, NodePortAddresses: o.NodePortAddresses},
 			ProxyPorts: portaltest.ProxyRange(), Masquerade: o.Masquerade, Dials: o.Dials,
-			Log: t.Logf,
+			Log: t.Logf, Refused: refused,
 		},
 		Prefix: o.Prefix, Extra: Chains(o), ExtraNames: ChainNames,
 	})

@@ -45,14 +45,20 @@ func (t *table) allSteps(c *changeset) []nfnl.Step {
 }
 
 // refill flushes existing sets and adds all elements, if one transaction has room for that, or else changes the
-// elements that differ. Sets from which elements are retired are changed in any case.
+// elements that differ. Sets from which elements are retired, and those that count, are changed in any case.
 func (t *table) refill(c *changeset, existing []*nft.Set) ([]nfnl.Step, error) {
-	if i := slices.IndexFunc(existing, t.state.retires); i >= 0 {
-		if err := t.adoptElements(c, existing[i:i+1]); err != nil {
-			return nil, err
+	var kept, rest []*nft.Set
+	for _, s := range existing {
+		if s.Counts || t.state.retires(s) {
+			kept = append(kept, s)
+		} else {
+			rest = append(rest, s)
 		}
-		existing = slices.Delete(existing, i, i+1)
 	}
+	if err := t.adoptElements(c, kept); err != nil {
+		return nil, err
+	}
+	existing = rest
 	var steps []nfnl.Step
 	for _, s := range existing {
 		steps = append(steps, nfnl.Step{t.kernel.wire.FlushSet(s.Name)})

@@ -42,8 +42,8 @@ func pool(i, n int, sticky time.Duration) *portal.Pool {
 // BenchmarkKernel measures each operation at several sizes, so that a cost that grows with the number of portals shows.
 func BenchmarkKernel(b *testing.B) {
 	for _, size := range []int{1_000, 10_000, 30_000} {
-		for _, operation := range []string{"first", "again", "address", "endpoint", "class", "portal", "flip", "audit",
-			"audit-all"} {
+		for _, operation := range []string{"first", "again", "address", "endpoint", "class", "portal", "flip", "refuse",
+			"audit", "audit-all"} {
 			b.Run(fmt.Sprintf("%s/%d", operation, size), func(b *testing.B) {
 				netnstest.Enter(b)
 				benchmark(b, newWriter(b, testOptions()), operation, clusterIPPortals(size, 0))
@@ -100,6 +100,9 @@ func benchmark(b *testing.B, w *Writer, operation string, portals []portal.Porta
 			update(p.Target)
 		case "flip":
 			update(portal.Redirect{Port: portaltest.FirstPort})
+			update(portals[0].Target)
+		case "refuse":
+			update(portal.Reject{})
 			update(portals[0].Target)
 		case "audit":
 			must(w.Audit(b.Context()))

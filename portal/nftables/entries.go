@@ -24,7 +24,9 @@ func (s *state) entries(p portal.Portal) map[nft.Entry]nft.Value {
 			return map[nft.Entry]nft.Value{{Set: scope.Redirects, Element: e}: v}
 		}
 		inside := nft.Value{Verdict: nft.Jump(scope.Internal.Name), Comment: v.Comment}
-		return map[nft.Entry]nft.Value{{Set: scope.Chains, Element: e}: inside, {Set: scope.Internal, Element: e}: v}
+		return map[nft.Entry]nft.Value{
+			{Set: scope.Chains, Element: e}: inside, {Set: scope.Internal, Element: e}: v, {Set: scope.Outside, Element: e}: {},
+		}
 	case portal.Reject:
 		return map[nft.Entry]nft.Value{{Set: scope.Refused, Element: e}: v}
 	case portal.Drop:
@@ -41,6 +43,9 @@ func (s *state) spreadEntries(
 	if !s.rules.IsPlain(p, to) {
 		v.Verdict = nft.Goto(s.rules.ChainsOf(p, to)[0].Name())
 		out := map[nft.Entry]nft.Value{{Set: scope.Chains, Element: e}: v}
+		if p.Refuses() {
+			out[nft.Entry{Set: scope.Outside, Element: e}] = nft.Value{}
+		}
 		if to.Restricted(p.Kind) && to.Pool.AdmitsNode {
 			e.Source = e.Destination
 			out[nft.Entry{Set: s.rules.Sets.FromNode, Element: e}] = nft.Value{}

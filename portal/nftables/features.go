@@ -49,6 +49,8 @@ func features(r layout.Rules) []feature {
 		one("verdict maps", "filter", "forward", nft.Rule{nft.VMap(verdicts)}, verdicts),
 		one("dynamic sets (nft_dynset)", "filter", "output",
 			nft.Rule{nft.UpdateSet(clients, r.Client(endpoint), time.Second)}, clients),
+		one("counters of set elements (nft_counter)", "filter", "forward",
+			nft.Rule{nft.ElementOf(r.Sets.Ips.Refused), nft.Drop()}, r.Sets.Ips.Refused),
 		one("interval sets", "filter", "input",
 			nft.Rule{nft.NotElementOf(r.Family.LiteralPrefixes([]netip.Prefix{r.Family.Loopback})), nft.Drop()}),
 	}

@@ -91,12 +91,20 @@ func (k *kernelTable) listSets() (map[string]nft.ListedSet, error) {
 	return out, err
 }
 
-// listElements calls each for every element of a set.
+// listElements calls each once for every element of a set. The kernel lists some twice when their hash table grows
+// meanwhile.
 func (k *kernelTable) listElements(s *nft.Set, each func(nft.SetElement)) error {
+	seen := map[nft.Entry]bool{}
+	once := func(e nft.SetElement) {
+		if !seen[e.Entry] {
+			seen[e.Entry] = true
+			each(e)
+		}
+	}
 	var a nfnl.Attributes
 	a.String(nfnl.NFTA_SET_ELEM_LIST_TABLE, k.wire.Name)
 	a.String(nfnl.NFTA_SET_ELEM_LIST_SET, s.Name)
-	return k.eachElement(nfnl.Request(nfnl.NFT_MSG_GETSETELEM, nfnl.Dump, k.wire.Family.Number, a), s, each)
+	return k.eachElement(nfnl.Request(nfnl.NFT_MSG_GETSETELEM, nfnl.Dump, k.wire.Family.Number, a), s, once)
 }
 
 // eachElement calls each for the elements of a set that a request asks for.

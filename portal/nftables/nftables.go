@@ -64,6 +64,13 @@ type Writer struct {
 
 var _ portal.Writer = (*Writer)(nil)
 
+// Features say what it can do beside what all Writers of rules can.
+func (w *Writer) Features() portal.Features {
+	f := w.families.Features()
+	f.CountsRefused = true
+	return f
+}
+
 // New checks that the kernel has the features that rules use, and returns a Writer that has changed nothing yet. It
 // belongs to the network namespace of the calling thread. It is an error if the kernel lacks them for IPv4; without
 // IPv6 only IPv4 is served.

@@ -14,6 +14,7 @@ import (
 	"github.com/portald/portald/portal"
 	"github.com/portald/portald/portal/nftables/layout"
 	"github.com/portald/portald/portal/nftables/nft"
+	"github.com/portald/portald/portal/writer"
 )
 
 // table is the table of one family, and what was written to it.
@@ -25,6 +26,7 @@ type table struct {
 
 	chains   map[string]*nft.ListedChain // as the kernel listed them after the last change
 	compared time.Time                   // when all elements were last known to be right
+	refusals *writer.Refusals
 
 	log      func(format string, args ...any)
 	stuck    func(inet.Family) // Options.CleanupFailed
@@ -35,7 +37,7 @@ type table struct {
 // open checks that the kernel has the features that the family's rules use.
 func open(c *nfnl.Conn, r layout.Rules, o Options) (*table, error) {
 	t := &table{rules: r, kernel: kernelTable{c, nft.NewTable(r.Family, o.Table)}, state: newState(r),
-		open: map[portal.ProxyPort]bool{}, log: o.Log, stuck: o.CleanupFailed}
+		open: map[portal.ProxyPort]bool{}, refusals: writer.NewRefusals(o.Refused), log: o.Log, stuck: o.CleanupFailed}
 	if _, _, err := t.kernel.exists(); err != nil {
 		return nil, fmt.Errorf("list tables of %s: %w", r.Family.IP, err)
 	}
@@ -83,12 +85,14 @@ func (t *table) write(ctx context.Context, portals []portal.Portal) error {
 	if err != nil {
 		return err
 	}
+	t.countAll()
 	if err := t.kernel.conn.Commit(ctx, steps); err != nil {
 		return err
 	}
 	if err := t.retire(ctx, c); err != nil {
 		return err
 	}
+	t.followAll(c)
 	t.diverts.Store(t.rules.Mark != 0)
 	t.compared = time.Now()
 	if err := t.unbind(ctx, c.unbind); err != nil {
@@ -104,6 +108,7 @@ func (t *table) update(ctx context.Context, changes []portal.Change) error {
 	if c.empty() {
 		return nil
 	}
+	t.countLast(c)
 	// Within a hook a packet sees the rules of one generation, but elements as they are at the time of each lookup. So
 	// chains come a transaction before elements that lead there, for which they would be empty otherwise; and elements
 	// that later hooks look up go a transaction after those that lead packets there.
@@ -112,6 +117,7 @@ func (t *table) update(ctx context.Context, changes []portal.Change) error {
 			return err
 		}
 	}
+	t.follow(c)
 	if err := t.retire(ctx, c); err != nil {
 		return err
 	}

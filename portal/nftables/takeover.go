@@ -6,6 +6,7 @@ import (
 	"github.com/portald/portald/portal"
 	"github.com/portald/portald/portal/nftables/layout"
 	"github.com/portald/portald/portal/nftables/nft"
+	"github.com/portald/portald/portal/service"
 	"github.com/portald/portald/portal/writer"
 )
 
@@ -38,6 +39,7 @@ func (t *table) takeOver(portals []portal.Portal) error {
 	if err := drift.Err(); err != nil {
 		return err
 	}
+	t.followAll(&changeset{})
 	t.chains = listed
 	t.diverts.Store(t.rules.Mark != 0)
 	return nil
@@ -91,5 +93,6 @@ func (t *table) auditClients(drift *writer.Drift) error {
 // forget is as if nothing had been written.
 func (t *table) forget() {
 	t.state, t.chains = newState(t.rules), nil
+	t.refusals.Retain(func(service.Frontend) bool { return false })
 	t.diverts.Store(false)
 }

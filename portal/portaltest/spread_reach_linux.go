@@ -28,15 +28,28 @@ const (
 	anyone
 )
 
-// expect checks all of these concurrently, in both families and protocols.
+// expect checks all of these concurrently, in both families and protocols. Clients of one frontend that reach several
+// endpoints ask one after the other: with round robin each might otherwise meet one endpoint alone.
 func (s *spreading) expect(o *offer, all ...reach) {
 	s.Helper()
 	var wg sync.WaitGroup
+	turns := map[string]*sync.Mutex{}
 	for _, l := range all {
 		for _, kind := range l.kinds {
 			for _, family := range inet.Families() {
 				for _, proto := range protocols() {
-					wg.Go(func() { s.check(o, l, kind, family, proto.String()) })
+					frontend := fmt.Sprint(kind, family, proto)
+					if turns[frontend] == nil {
+						turns[frontend] = &sync.Mutex{}
+					}
+					turn := turns[frontend]
+					wg.Go(func() {
+						if len(l.by) > 1 {
+							turn.Lock()
+							defer turn.Unlock()
+						}
+						s.check(o, l, kind, family, proto.String())
+					})
 				}
 			}
 		}

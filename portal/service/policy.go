@@ -19,7 +19,8 @@ type Policy struct {
 	Algorithm       Algorithm     // in both modes
 	SlowStart       time.Duration // during which a new endpoint gets fewer new connections; Never
 	EjectAfter      int           // failures in a row after which an endpoint is left out; negative: never
-	RetryBudget     int           // further dials that may fail, in percent of the connections; negative: no limit
+	EjectOn         EjectOn
+	RetryBudget     int // further dials that may fail, in percent of the connections; negative: no limit
 	Logging         Logging
 	KernelRecords   Records // in kernel mode
 	Shares          Shares
@@ -29,6 +30,7 @@ type Policy struct {
 	RetryOn         RetryOn
 	WaitForEndpoint time.Duration // how long a new connection waits for one; Never: it does not
 	Wake            Wake          // what is scaled then
+	KeepPayload     KeepPayload   // of TCP connections
 }
 
 // Never is a timeout that does not come.
@@ -48,9 +50,10 @@ func (p Policy) Equal(o Policy) bool {
 	return slices.Equal(p.ConnectTimeouts, o.ConnectTimeouts) && p.Dials == o.Dials && p.HedgeAfter == o.HedgeAfter &&
 		p.HalfClose == o.HalfClose && p.Idle == o.Idle && p.UDPIdle == o.UDPIdle && p.MaxConnections == o.MaxConnections &&
 		p.ClientAddress == o.ClientAddress && p.Algorithm == o.Algorithm && p.SlowStart == o.SlowStart &&
-		p.EjectAfter == o.EjectAfter && p.RetryBudget == o.RetryBudget && p.Logging == o.Logging &&
+		p.EjectAfter == o.EjectAfter && p.EjectOn == o.EjectOn && p.RetryBudget == o.RetryBudget && p.Logging == o.Logging &&
 		p.KernelRecords == o.KernelRecords && p.Shares == o.Shares && p.Removed == o.Removed && p.DeadPeer == o.DeadPeer &&
-		p.MaxAge == o.MaxAge && p.RetryOn == o.RetryOn && p.WaitForEndpoint == o.WaitForEndpoint && p.Wake == o.Wake
+		p.MaxAge == o.MaxAge && p.RetryOn == o.RetryOn && p.WaitForEndpoint == o.WaitForEndpoint && p.Wake == o.Wake &&
+		p.KeepPayload == o.KeepPayload
 }
 
 // Or fills in what p does not set from the defaults, in which Dials is 0, and makes ConnectTimeouts one for each dial:
@@ -71,6 +74,7 @@ func (p Policy) Or(defaults Policy) Policy {
 	fill(&p.Algorithm, defaults.Algorithm)
 	fill(&p.SlowStart, defaults.SlowStart)
 	fill(&p.EjectAfter, defaults.EjectAfter)
+	fill(&p.EjectOn, defaults.EjectOn)
 	fill(&p.RetryBudget, defaults.RetryBudget)
 	fill(&p.Logging.Records, defaults.Logging.Records)
 	fill(&p.Logging.Sample, defaults.Logging.Sample)
@@ -82,6 +86,7 @@ func (p Policy) Or(defaults Policy) Policy {
 	fill(&p.RetryOn, defaults.RetryOn)
 	fill(&p.WaitForEndpoint, defaults.WaitForEndpoint)
 	fill(&p.Wake, defaults.Wake)
+	fill(&p.KeepPayload, defaults.KeepPayload)
 	return p
 }
 

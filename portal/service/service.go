@@ -124,6 +124,7 @@ type Port struct {
 	ExternalLocal   bool           // externalTrafficPolicy Local: so do the other frontends, for clients from outside
 	HealthCheckPort uint16         // of the Service: load balancers ask there for endpoints of this node; 0 = none
 	Mode            Mode           // how it is carried
+	DebugUntil      *time.Time     // it is in userspace mode until then, whatever it is otherwise; nil: it is not debugged
 	Policy          Policy
 }
 
@@ -131,7 +132,7 @@ type Port struct {
 func (p *Port) Equal(o *Port) bool {
 	return p.Name == o.Name && p.Created.Equal(o.Created) && p.Affinity == o.Affinity &&
 		p.InternalLocal == o.InternalLocal && p.ExternalLocal == o.ExternalLocal && p.HealthCheckPort == o.HealthCheckPort &&
-		p.Mode == o.Mode &&
+		p.Mode == o.Mode && equalMoments(p.DebugUntil, o.DebugUntil) &&
 		slices.Equal(p.Exposures, o.Exposures) && slices.Equal(p.Endpoints, o.Endpoints) &&
 		slices.Equal(p.SourceRanges, o.SourceRanges) && p.Policy.Equal(o.Policy)
 }

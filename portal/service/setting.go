@@ -19,10 +19,43 @@ type Setting struct {
 	Value Value
 	Help  string // what the daemon's value does, with its placeholder in backquotes
 	About string // what the annotation does
+
+	// InKernel is what a Service has instead that the kernel carries, and KernelValue the value that asks for just that,
+	// empty: none does. InUserspace is the same of Services that the daemon carries. Both empty: it counts in both modes.
+	InKernel, KernelValue string
+	InUserspace           string
+}
+
+// Instead is what a Service has instead in a mode in which the setting does not count; empty: it counts.
+func (s *Setting) Instead(m Mode) string {
+	if m == ModeKernel {
+		return s.InKernel
+	}
+	return s.InUserspace
+}
+
+// Missed tells whether a value that the setting may have asks for something that a Service does not get in a mode.
+func (s *Setting) Missed(m Mode, value string) bool {
+	if s.Instead(m) == "" {
+		return false
+	}
+	var asked, has Port
+	s.Value.Read(value, &asked)
+	return m != ModeKernel || s.KernelValue == "" || !s.Value.Read(s.KernelValue, &has) || !asked.Policy.Equal(has.Policy)
+}
+
+// SettingOf returns the setting of a name; false: there is none.
+func SettingOf(name string) (Setting, bool) {
+	all := Settings()
+	at := slices.IndexFunc(all, func(s Setting) bool { return s.Name == name })
+	if at < 0 {
+		return Setting{}, false
+	}
+	return all[at], true
 }
 
 // Value is how a setting is written, and which part of a Port it sets: a Times, a Timeout, a Count,
-// a Ratio, a Choice, Words, a Removals, an Ages or a WakeUp.
+// a Ratio, a Choice, Words, a Removals, an Ages, a WakeUp or a Moment.
 type Value interface {
 	// Form says what may be written.
 	Form() string
@@ -61,6 +94,11 @@ type Choice struct {
 	Set     func(*Port, string)
 }
 
+// Moment is a point in time. The daemon has none.
+type Moment struct {
+	Part func(*Port) **time.Time
+}
+
 // maxTimeout is the longest time that an annotation may ask for, as a bound on mistakes: the daemon's own has no
 // maximum.
 const maxTimeout = 1000 * time.Hour
@@ -95,6 +133,9 @@ func (v Choice) Form() string {
 	last := len(v.Words) - 1
 	return strings.Join(v.Words[:last], ", ") + " or " + v.Words[last]
 }
+
+// Form implements Value.
+func (v Moment) Form() string { return "a time such as 2026-11-28T10:20:00Z (RFC 3339)" }
 
 // Read implements Value.
 func (v Times) Read(text string, port *Port) bool {
@@ -146,6 +187,18 @@ func (v Choice) Read(text string, port *Port) bool {
 	v.Set(port, text)
 	return true
 }
+
+// Read implements Value.
+func (v Moment) Read(text string, port *Port) bool {
+	t, err := time.Parse(time.RFC3339, text)
+	if err != nil || t.IsZero() {
+		return false
+	}
+	*v.Part(port) = new(t.UTC())
+	return true
+}
+
+func (v Moment) setDefault(*Port) {}
 
 func (v Times) setDefault(port *Port) { *v.Part(port) = v.Default }
 

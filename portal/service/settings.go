@@ -18,7 +18,7 @@ const AllSettings = "all"
 func Settings() []Setting {
 	return slices.Concat(
 		carrySettings(), balanceSettings(), retrySettings(), hedgeSettings(), replaySettings(), waitSettings(),
-		connectionSettings(), fairSettings(),
+		connectionSettings(), fairSettings(), payloadSettings(),
 	)
 }
 
@@ -44,6 +44,12 @@ func carrySettings() []Setting {
 				"in userspace mode",
 		},
 		{
+			Name:  DebugUntil,
+			Value: Moment{Part: func(p *Port) **time.Time { return &p.DebugUntil }},
+			About: "until then, at most 24h ahead, [the daemon serves the Service](#debug-a-service-until-a-time), whatever " +
+				"its mode is otherwise",
+		},
+		{
 			Name: "connect-timeouts", Field: "connectTimeouts",
 			Value: Times{
 				// as in kube-proxy's old userspace mode
@@ -51,15 +57,17 @@ func carrySettings() []Setting {
 				Most:    maxRetries + 1,
 				Part:    func(p *Port) *[]time.Duration { return &p.Policy.ConnectTimeouts },
 			},
-			Help:  "timeouts of the dials of one connection, each to another endpoint: comma-separated `TIMES`",
-			About: "timeouts of the dials of one connection, each to another endpoint",
+			Help:     "timeouts of the dials of one connection, each to another endpoint: comma-separated `TIMES`",
+			About:    "timeouts of the dials of one connection, each to another endpoint",
+			InKernel: "clients dial an endpoint themselves, and wait as long as their systems do",
 		},
 		{
 			Name: "retries", Field: "retries",
 			Value: Count{Most: maxRetries, Set: func(p *Port, n int) { p.Policy.Dials = n + 1 }},
 			Help: "`NUMBER` of dials after the first; the last of connect-timeouts is repeated if it has too few. " +
 				"Default: one for each further time of connect-timeouts",
-			About: "dials after the first; the last of the connect timeouts is repeated if there are too few",
+			About:    "dials after the first; the last of the connect timeouts is repeated if there are too few",
+			InKernel: "a connection has one endpoint, and no other is tried", KernelValue: "0",
 		},
 		{
 			Name: "half-close-timeout", Field: "halfCloseTimeout",
@@ -68,14 +76,16 @@ func carrySettings() []Setting {
 				Never:   true, Needed: true,
 				Part: func(p *Port) *time.Duration { return &p.Policy.HalfClose },
 			},
-			Help:  "close a TCP connection after this `TIME` without data, once one side has closed its direction",
-			About: "time without data after which a TCP connection is closed, once one side has closed its direction",
+			Help:     "close a TCP connection after this `TIME` without data, once one side has closed its direction",
+			About:    "time without data after which a TCP connection is closed, once one side has closed its direction",
+			InKernel: "conntrack forgets connections by its own timeouts", KernelValue: "0",
 		},
 		{
 			Name: "idle-timeout", Field: "idleTimeout",
-			Value: Timeout{Never: true, Part: func(p *Port) *time.Duration { return &p.Policy.Idle }},
-			Help:  "close a TCP connection after this `TIME` without data; 0: never",
-			About: "time without data after which a TCP connection is closed",
+			Value:    Timeout{Never: true, Part: func(p *Port) *time.Duration { return &p.Policy.Idle }},
+			Help:     "close a TCP connection after this `TIME` without data; 0: never",
+			About:    "time without data after which a TCP connection is closed",
+			InKernel: "conntrack forgets connections by its own timeouts", KernelValue: "0",
 		},
 		{
 			Name: "udp-timeout", Field: "udpTimeout",
@@ -83,15 +93,17 @@ func carrySettings() []Setting {
 				Default: DefaultUDPIdle,
 				Part:    func(p *Port) *time.Duration { return &p.Policy.UDPIdle },
 			},
-			Help:  "close a UDP session after this `TIME` without a datagram; conntrack keeps its flow for as long",
-			About: "time without a datagram after which a UDP session is closed",
+			Help:     "close a UDP session after this `TIME` without a datagram; conntrack keeps its flow for as long",
+			About:    "time without a datagram after which a UDP session is closed",
+			InKernel: "conntrack forgets flows by its own timeouts",
 		},
 		{
 			Name: "max-connections", Field: "maxConnections",
 			Value: Count{Default: new(0), Set: limit(func(p *Policy) *int { return &p.MaxConnections })},
 			Help: "maximum `NUMBER` of concurrent connections, or UDP sessions, of one service port; further ones are " +
 				"refused; 0: no limit",
-			About: "maximum number of concurrent connections, or UDP sessions, of each port",
+			About:    "maximum number of concurrent connections, or UDP sessions, of each port",
+			InKernel: "the number of connections has no limit", KernelValue: "0",
 		},
 		{
 			Name: "client-address", Field: "clientAddress",
@@ -102,7 +114,8 @@ func carrySettings() []Setting {
 			},
 			Help: "`ADDRESS` that endpoints see: node (this node's), transparent (the client's), or proxy-v2 (this node's, " +
 				"and the client's in a PROXY protocol header)",
-			About: "address that endpoints see; `proxy-v2` is for TCP only",
+			About:    "address that endpoints see; `proxy-v2` is for TCP only",
+			InKernel: "endpoints see the client's address, or this node's where it is masqueraded",
 		},
 		{
 			Name: "connection-log", Flag: "connection-log-records", Field: "connectionLogRecords",
@@ -130,7 +143,9 @@ func carrySettings() []Setting {
 			},
 			Help: "which `CONNECTIONS` that the kernel carries get a record: off (none), failures, or all. Other than off " +
 				"turns on nf_conntrack_acct and nf_conntrack_timestamp",
-			About: "which connections that the kernel carries get a [record](records.md#connections-that-the-kernel-carries)",
+			About: "which connections that the kernel carries get a " +
+				"[record](records.md#connections-that-the-kernel-carries)",
+			InUserspace: "each connection has a record",
 		},
 	}
 }

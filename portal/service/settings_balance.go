@@ -26,7 +26,8 @@ func balanceSettings() []Setting {
 			Value: Timeout{Never: true, Part: func(p *Port) *time.Duration { return &p.Policy.SlowStart }},
 			Help: "a new endpoint gets a smaller but rising share of new connections for this `TIME`; 0: its " +
 				"full share at once",
-			About: "how long a new endpoint gets a smaller but rising share of new connections",
+			About:    "how long a new endpoint gets a smaller but rising share of new connections",
+			InKernel: "new endpoints get connections at once", KernelValue: "0",
 		},
 	}
 }

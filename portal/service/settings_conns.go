@@ -15,22 +15,44 @@ func connectionSettings() []Setting {
 			Value: Removals{Default: RemovedEndpoint{Do: KeepConnections}},
 			Help: "what happens to TCP `CONNECTIONS` of an endpoint that was removed, or no longer serves: keep, " +
 				"close-when-idle, or reset-after=TIME",
-			About: "what happens to TCP connections of an endpoint that was removed, or no longer serves",
+			About:    "what happens to TCP connections of an endpoint that was removed, or no longer serves",
+			InKernel: "connections of removed endpoints go on", KernelValue: keepWord,
 		},
 		{
 			Name: "dead-peer-timeout", Field: "deadPeerTimeout",
-			Value: Timeout{Default: DefaultDeadPeer, Part: func(p *Port) *time.Duration { return &p.Policy.DeadPeer }},
-			Help:  "end a TCP connection of which one side's host has not answered for this `TIME`",
-			About: "time without an answer of one side's host after which a TCP connection is closed",
+			Value:    Timeout{Default: DefaultDeadPeer, Part: func(p *Port) *time.Duration { return &p.Policy.DeadPeer }},
+			Help:     "end a TCP connection of which one side's host has not answered for this `TIME`",
+			About:    "time without an answer of one side's host after which a TCP connection is closed",
+			InKernel: "dead hosts are left to their peers, and to conntrack",
 		},
 		{
 			Name: "max-age", Field: "maxAge",
 			Value: Ages{Part: func(p *Port) *Age { return &p.Policy.MaxAge }},
 			Help: "close a TCP connection of this `AGE`, such as 10m±20%, at the next moment when it is quiet; " +
 				"0: never",
-			About: "age at which a TCP connection is closed, at the next moment when it is quiet",
+			About:    "age at which a TCP connection is closed, at the next moment when it is quiet",
+			InKernel: "connections get as old as they get", KernelValue: "0",
 		},
 	}
+}
+
+// payloadSettings are about what clients and endpoints send.
+func payloadSettings() []Setting {
+	return []Setting{{
+		Name: "keep-payload",
+		Value: Choice{
+			Words: keepWords[:],
+			Set: func(p *Port, word string) {
+				p.Policy.KeepPayload = KeepNoPayload
+				if word == keepWords[KeepBadlyEnded] {
+					p.Policy.KeepPayload = KeepBadlyEnded
+				}
+			},
+		},
+		About: "`badly-ended`: the first and last 2 kB of each direction of TCP connections that end badly are " +
+			"[kept in memory](debugging.md#what-did-a-client-send), for root; connections are copied then, not spliced",
+		InKernel: "no payload is kept", KernelValue: keepWords[KeepNoPayload],
+	}}
 }
 
 // DefaultUDPIdle is how long a session of UDP may be silent where nothing else is set: it lies between the kernel's for

@@ -32,7 +32,8 @@ func fairSettings() []Setting {
 			},
 			Help: "maximum `NUMBER` of concurrent connections, or UDP sessions, of one client address to one service " +
 				"port; further ones are refused; 0: no limit",
-			About: "maximum number of concurrent connections, or UDP sessions, of one client address to each port",
+			About:    "maximum number of concurrent connections, or UDP sessions, of one client address to each port",
+			InKernel: "the number of connections has no limit", KernelValue: "0",
 		},
 		{
 			Name: "connection-rate", Field: "connectionRate",
@@ -41,7 +42,8 @@ func fairSettings() []Setting {
 			},
 			Help: "maximum `NUMBER` of new connections, or UDP sessions, per second of one service port, in bursts of up to " +
 				"as many; further ones are refused; 0: no limit",
-			About: "maximum number of new connections, or UDP sessions, per second of each port; 0: no limit",
+			About:    "maximum number of new connections, or UDP sessions, per second of each port; 0: no limit",
+			InKernel: "the rate of connections has no limit", KernelValue: "0",
 		},
 		{
 			Name: "connection-rate-per-client", Field: "connectionRatePerClient",
@@ -50,7 +52,8 @@ func fairSettings() []Setting {
 			},
 			Help: "maximum `NUMBER` of new connections, or UDP sessions, per second of one client address to one service " +
 				"port, in bursts of up to as many; further ones are refused; 0: no limit",
-			About: "the same of one client address to each port; 0: no limit",
+			About:    "the same of one client address to each port; 0: no limit",
+			InKernel: "the rate of connections has no limit", KernelValue: "0",
 		},
 		{
 			Name: "max-waiting", Field: "maxWaiting",
@@ -61,6 +64,7 @@ func fairSettings() []Setting {
 				"comes, the oldest of the client that has the most is refused; 0: no limit",
 			About: "maximum number of connections and UDP sessions of the Service that wait for an endpoint; if another " +
 				"comes, the oldest of the client that has the most is refused; needs `wait-for-endpoint`",
+			InKernel: "no client waits for an endpoint", KernelValue: "0",
 		},
 	}
 }

@@ -11,5 +11,6 @@ func hedgeSettings() []Setting {
 			"the other connection is closed unused; 0: never",
 		About: "time after which portald dials a second endpoint if a TCP dial has no answer: the first to answer " +
 			"serves, the other connection is closed unused; not with ClientIP affinity",
+		InKernel: "a connection has one endpoint, and no other is dialled", KernelValue: "0",
 	}}
 }

@@ -20,6 +20,7 @@ func replaySettings() []Setting {
 		About: "when portald tries another endpoint for a TCP connection: `connect`: a dial failed; " +
 			"`reset-before-response`: also if the endpoint ends the connection before its first byte. portald then " +
 			"sends the client's bytes again: only for requests that may be executed twice",
+		InKernel: "nothing is sent to another endpoint", KernelValue: RetryConnect.String(),
 	}}
 }
 

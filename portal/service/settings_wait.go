@@ -18,12 +18,14 @@ func waitSettings() []Setting {
 				"refusing it; 0: do not",
 			About: "time that new connections wait if no endpoint is ready or answers, instead of being refused " +
 				"([retries.md](retries.md))",
+			InKernel: "clients are refused at once while there is no endpoint", KernelValue: "0",
 		},
 		{
 			Name:  "wake",
 			Value: WakeUp{Set: func(p *Port, w Wake) { p.Policy.Wake = w }},
 			About: "workload that is scaled from 0 to this number of replicas when a client waits for an " +
 				"endpoint; needs `wait-for-endpoint`, and a role for portald ([retries.md](retries.md))",
+			InKernel: "no workload is scaled for clients",
 		},
 	}
 }

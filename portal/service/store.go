@@ -22,6 +22,7 @@ type Store struct {
 	changed map[PortName][]time.Time // and when the changes were made at their origin
 	unseen  map[PortName]struct{}    // the changed ones that no TakeIf has left
 	wake    chan struct{}
+	watch   func(old, new *Port) // nil: nobody
 }
 
 // NewStore returns an empty Store.
@@ -35,6 +36,10 @@ func NewStore() *Store {
 	}
 }
 
+// Watch has each change told as it is made: old is nil for a new port, and new for one that is gone. It is called
+// before the first Set; watch must be quick, and not call the Store, which waits for it.
+func (s *Store) Watch(watch func(old, new *Port)) { s.watch = watch }
+
 // Set replaces all that one Service has by ports, which the Store owns from then on; none removes the Service. A port
 // that is equal to what is stored is no change. Triggered are the times at which the changes were made at their
 // origin, as far as the source knows; Take and All return them. Costs O(the Service's own size).
@@ -42,7 +47,10 @@ func (s *Store) Set(svc Name, ports []*Port, triggered ...time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	changed := false
-	change := func(name PortName) {
+	change := func(name PortName, old, new *Port) {
+		if s.watch != nil {
+			s.watch(old, new)
+		}
 		s.changed[name] = append(s.changed[name], triggered...)
 		s.unseen[name] = struct{}{}
 		changed, triggered = true, nil // each time comes out once
@@ -52,13 +60,14 @@ func (s *Store) Set(svc Name, ports []*Port, triggered ...time.Time) {
 		names = append(names, p.Name)
 		if old := s.ports[p.Name]; old == nil || !old.Equal(p) {
 			s.ports[p.Name] = p
-			change(p.Name)
+			change(p.Name, old, p)
 		}
 	}
 	for _, name := range s.owned[svc] {
 		if !slices.Contains(names, name) {
+			old := s.ports[name]
 			delete(s.ports, name)
-			change(name)
+			change(name, old, nil)
 		}
 	}
 	if len(names) == 0 {
@@ -89,6 +98,13 @@ func (s *Store) Ports() []*Port {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Collect(maps.Values(s.ports))
+}
+
+// Port returns a service port, nil if there is none of that name.
+func (s *Store) Port(name PortName) *Port {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.ports[name]
 }
 
 // Take returns what changed since the last Take, ordered by name, and when the changes were made at their origin.

@@ -27,6 +27,9 @@ type Options struct {
 	Log func(format string, args ...any)
 	// Failed is called for each Replace, or Update if partial, that the rules of one family did not take. Default none.
 	Failed func(family inet.Family, partial bool)
+	// Refused is told of packets that portals refused, and of portals that begin to. Any goroutine may call it. Default
+	// none.
+	Refused func(portal.Refused)
 }
 
 // Complete sets defaults, and refuses what makes no sense.

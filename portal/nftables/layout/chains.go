@@ -75,7 +75,7 @@ func (r Rules) Fixed() []nft.Chain {
 	for _, s := range []Scope{r.Sets.Ips, r.Sets.NodePorts} {
 		all = append(all,
 			nft.Chain{Name: s.Plain.Name, Rules: r.plainChain(s)},
-			nft.Chain{Name: s.Internal.Name, Rules: r.internalOnly(nft.Goto(s.internalChain()))},
+			nft.Chain{Name: s.Internal.Name, Rules: r.internalOnly(nft.Goto(s.internalChain()), s)},
 			nft.Chain{Name: s.internalChain(), Rules: []nft.Rule{r.redirect(s.Internal)}},
 		)
 	}

@@ -8,10 +8,18 @@ import (
 
 // internalOnly gives a verdict to packets of clients inside the cluster, pods and this node, and drops the packets of
 // others.
-func (r Rules) internalOnly(inside nft.Verdict) []nft.Rule {
+func (r Rules) internalOnly(inside nft.Verdict, s Scope) []nft.Rule {
 	out := []nft.Rule{{nft.LocalAddress(true), inside}}
 	for _, match := range r.pods(false) {
 		out = append(out, nft.Rule{match, inside})
+	}
+	return append(out, dropOutside(s)...)
+}
+
+// dropOutside drops the packets of clients outside the cluster, and counts them at their portals.
+func dropOutside(scopes ...Scope) (out []nft.Rule) {
+	for _, s := range scopes {
+		out = append(out, nft.Rule{nft.ElementOf(s.Outside), nft.Drop()})
 	}
 	return append(out, nft.Rule{nft.Drop()})
 }

@@ -3,6 +3,7 @@ package layout
 import (
 	"crypto/sha256"
 	"encoding/base32"
+	"slices"
 	"strings"
 
 	"github.com/portald/portald/portal"
@@ -68,9 +69,11 @@ const (
 	EndpointsPrefix = "endpoints"
 )
 
-// IsOptional tells whether a set may be one of those, by its name.
+// IsOptional tells whether a set may be one of those, or one of an earlier version that nothing needs any more, by its
+// name: sets that did not count had other names.
 func IsOptional(set string) bool {
-	return strings.HasPrefix(set, affinityPrefix+"-") || strings.HasPrefix(set, EndpointsPrefix+"-")
+	prefixes := []string{affinityPrefix + "-", EndpointsPrefix + "-", "refused-", "dropped-"}
+	return slices.ContainsFunc(prefixes, func(prefix string) bool { return strings.HasPrefix(set, prefix) })
 }
 
 // uniqueName is a name with a hash, which makes it unique; the rest is for readers.

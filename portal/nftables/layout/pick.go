@@ -17,7 +17,7 @@ func (r Rules) pick(id ChainID, pool *portal.Pool) []nft.Rule {
 		endpoints = append(endpoints, e.Addr)
 	}
 	if len(endpoints) == 0 {
-		return []nft.Rule{{nft.Drop()}}
+		return dropOutside(r.Sets.Ips, r.Sets.NodePorts)
 	}
 	protocol := nft.ProtocolIs(id.Owner.Protocol)
 	var out []nft.Rule

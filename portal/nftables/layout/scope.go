@@ -21,7 +21,11 @@ type Scope struct {
 	External  *nft.Set // the part of plain that masquerades all clients; nil = all of them do
 	Refused   *nft.Set
 	Dropped   *nft.Set
+	Outside   *nft.Set // portals that have endpoints for clients inside the cluster only: others are dropped
 }
+
+// Counting are the sets whose elements count packets for which there is no endpoint.
+func (s Scope) Counting() []*nft.Set { return []*nft.Set{s.Refused, s.Dropped, s.Outside} }
 
 func NewSets(f nft.Family) sets {
 	return sets{
@@ -43,8 +47,9 @@ func newScope(name string, clusterIPs bool, k nft.Key) Scope {
 		Internal:  &nft.Set{Name: "inside-" + name, Key: k, Data: nft.Key{nft.DPort()}},
 		Chains:    &nft.Set{Name: "service-" + name, Key: k, Verdicts: true},
 		Plain:     &nft.Set{Name: "plain-" + name, Key: k},
-		Refused:   &nft.Set{Name: "refused-" + name, Key: k},
-		Dropped:   &nft.Set{Name: "dropped-" + name, Key: k},
+		Refused:   &nft.Set{Name: "rejected-" + name, Key: k, Counts: true},
+		Dropped:   &nft.Set{Name: "discarded-" + name, Key: k, Counts: true},
+		Outside:   &nft.Set{Name: "outside-" + name, Key: k, Counts: true},
 	}
 	if clusterIPs {
 		s.External = &nft.Set{Name: "external-" + name, Key: k}
@@ -60,7 +65,7 @@ func (s sets) All() []*nft.Set {
 		if scope.External != nil {
 			all = append(all, scope.External)
 		}
-		all = append(all, scope.Refused, scope.Dropped)
+		all = append(all, scope.Counting()...)
 	}
 	return append(all, s.ClusterIPs, s.Hairpins, s.FromNode, s.ProxyPorts)
 }

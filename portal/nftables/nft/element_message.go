@@ -88,6 +88,13 @@ func (s *Set) ParseElement(list []byte) (SetElement, error) {
 		case nfnl.NFTA_SET_ELEM_USERDATA:
 			comment := nfnl.Userdata(d.Bytes()).Find(nfnl.NFTNL_UDATA_SET_ELEM_COMMENT)
 			out.Comment = strings.TrimSuffix(string(comment), "\x00")
+		case nfnl.NFTA_SET_ELEM_EXPR:
+			if s.Counts {
+				d.Do(func(list []byte) (err error) {
+					out.Packets, err = nfnl.CounterPackets(list)
+					return err
+				})
+			}
 		}
 	})
 	return out, err

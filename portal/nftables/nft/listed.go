@@ -84,6 +84,14 @@ func ParseSet(list []byte) (name string, anonymous bool, s ListedSet, err error)
 			s.Count = int(d.Uint32())
 		case nfnl.NFTA_SET_KEY_TYPE, nfnl.NFTA_SET_KEY_LEN, nfnl.NFTA_SET_DATA_TYPE:
 			about[d.Type()] = d.Bytes()
+		case nfnl.NFTA_SET_EXPR:
+			d.Do(func(list []byte) error {
+				return nfnl.Decode(list, func(of *nfnl.Decoder) {
+					if of.Type() == nfnl.NFTA_EXPR_NAME {
+						about[nfnl.NFTA_SET_EXPR] = []byte(of.String())
+					}
+				})
+			})
 		}
 	})
 	if anonymous {

@@ -13,6 +13,7 @@ type Set struct {
 	Data      Key  // of a map: of each element
 	Verdicts  bool // of a verdict map
 	Dynamic   bool // packets add elements, which time out
+	Counts    bool // each element counts the packets that it matches
 	intervals bool // elements are the bounds of intervals
 
 	// Of anonymous sets:
@@ -28,6 +29,9 @@ func (s *Set) Text(elements []string) string {
 	fmt.Fprintf(&b, "\t%s %s {\n\t\t%s\n", choose(s.isMap(), "map", "set"), s.Name, s.types())
 	if s.Dynamic {
 		b.WriteString("\t\tflags dynamic, timeout\n")
+	}
+	if s.Counts {
+		b.WriteString("\t\tcounter\n")
 	}
 	if len(elements) > 0 {
 		fmt.Fprintf(&b, "\t\telements = {\n\t\t\t%s\n\t\t}\n", strings.Join(elements, ",\n\t\t\t"))
@@ -105,6 +109,7 @@ type Entry struct {
 type SetElement struct {
 	Entry
 	Value
+	Packets uint64 // that it has matched, as the kernel listed it; 0 in sets that do not count
 }
 
 // literal is an anonymous set of elements.
@@ -120,7 +125,8 @@ func literal(k Key, elements []Element) *Set {
 func (f Family) LiteralMap(number Expression, endpoints []netip.AddrPort) *Set {
 	s := &Set{Key: Key{number}, Data: Key{f.DAddr(), DPort()}}
 	for i, e := range endpoints {
-		s.elements = append(s.elements, SetElement{Entry{Element: Element{Slot: uint32(i)}}, Value{Endpoint: e}})
+		at := Entry{Element: Element{Slot: uint32(i)}}
+		s.elements = append(s.elements, SetElement{Entry: at, Value: Value{Endpoint: e}})
 	}
 	return s
 }

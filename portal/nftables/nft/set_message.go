@@ -39,6 +39,9 @@ func (s *Set) describe(a *nfnl.Attributes) {
 		a.Uint32(nfnl.NFTA_SET_DATA_TYPE, number)
 		a.Uint32(nfnl.NFTA_SET_DATA_LEN, size)
 	}
+	if s.Counts {
+		a.Nest(nfnl.NFTA_SET_EXPR, func() { a.String(nfnl.NFTA_EXPR_NAME, nfnl.Counter) })
+	}
 }
 
 func (s *Set) flags() (flags uint32) {
