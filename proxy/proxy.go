@@ -52,6 +52,7 @@ type Watcher struct {
 // Sync describes changes that were applied together, for Watcher.Synced.
 type Sync struct {
 	Full       bool
+	Why        string // when Full, and not the first one
 	Start, End time.Time
 	Ports      []*service.Port  // all there are, when Full
 	Changes    []service.Change // else what changed
@@ -66,7 +67,7 @@ type Loop struct {
 	Sweeper     Sweeper
 	Log         logrus.FieldLogger
 	Watcher     Watcher
-	Again       <-chan struct{} // requests a Resync, as when settings changed; nil = never
+	Again       <-chan string   // requests a Resync, and says why; nil = never
 	MinSync     time.Duration   // at least this between two syncs that write rules
 	Due         <-chan struct{} // requests a Sync, with changes or without; nil = never
 	Calls       Calls           // functions to call between two syncs; nil = none
@@ -90,7 +91,7 @@ func (l *Loop) Run(ctx context.Context, synced <-chan struct{}) error {
 	case <-synced:
 	}
 	l.setDefaults()
-	l.resync(ctx)
+	l.resync(ctx, "")
 	audit, stop := ticker(l.AuditPeriod)
 	defer stop()
 	sign, stopSigns := ticker(l.SignPeriod)
@@ -117,8 +118,8 @@ func (l *Loop) Run(ctx context.Context, synced <-chan struct{}) error {
 		case <-l.Due:
 			changes, triggered := l.Store.Take()
 			l.sync(ctx, changes, triggered)
-		case <-l.Again:
-			l.resync(ctx)
+		case why := <-l.Again:
+			l.resync(ctx, why)
 		case <-audit:
 			l.audit(ctx, repair)
 		case <-sign:
@@ -127,7 +128,7 @@ func (l *Loop) Run(ctx context.Context, synced <-chan struct{}) error {
 			}
 		case <-repair.C:
 			if l.repairs.waiting { // else it was made good meanwhile
-				l.resync(ctx)
+				l.resync(ctx, whyChanged)
 			}
 		case call := <-l.Calls:
 			call()
@@ -170,8 +171,9 @@ func (l *Loop) sync(ctx context.Context, changes []service.Change, triggered []t
 	start := time.Now()
 	l.Watcher.Queued(start)
 	if err := l.Dataplane.Sync(ctx, changes); err != nil {
-		l.failed(ctx, fmt.Errorf("sync %d service ports: %w", len(changes), err), firstRetry)
-		l.resync(ctx, triggered...)
+		err = fmt.Errorf("sync %d service ports: %w", len(changes), err)
+		l.failed(ctx, err, firstRetry)
+		l.resync(ctx, whyFailed(err), triggered...)
 		return
 	}
 	l.Watcher.Synced(Sync{
@@ -179,9 +181,14 @@ func (l *Loop) sync(ctx context.Context, changes []service.Change, triggered []t
 	})
 }
 
+// whyChanged and whyFailed are causes of a Resync, for Sync.Why.
+const whyChanged = "others had changed the host's rules"
+
+func whyFailed(err error) string { return "the last try had failed: " + err.Error() }
+
 // resync applies everything, and retries until it succeeds. Triggered are the times of changes that could not be
 // applied.
-func (l *Loop) resync(ctx context.Context, triggered ...time.Time) {
+func (l *Loop) resync(ctx context.Context, why string, triggered ...time.Time) {
 	retry := backoff.Pause{First: firstRetry, Last: lastRetry}
 	for ctx.Err() == nil {
 		start := time.Now()
@@ -192,7 +199,7 @@ func (l *Loop) resync(ctx context.Context, triggered ...time.Time) {
 		if err == nil {
 			end := time.Now()
 			l.repairs.repaired(end, end.Sub(start))
-			l.Watcher.Synced(Sync{Full: true, Start: start, End: end, Ports: ports, Triggered: triggered})
+			l.Watcher.Synced(Sync{Full: true, Why: why, Start: start, End: end, Ports: ports, Triggered: triggered})
 			return
 		}
 		l.failed(ctx, fmt.Errorf("sync all %d service ports: %w", len(ports), err), retry.Next())
@@ -226,7 +233,7 @@ func (l *Loop) audit(ctx context.Context, repair *time.Timer) {
 		repair.Reset(wait)
 		return
 	}
-	l.resync(ctx)
+	l.resync(ctx, whyChanged)
 }
 
 // sweep ends what is due, and sets the timer for the next sweep.
@@ -234,8 +241,9 @@ func (l *Loop) sweep(ctx context.Context, due *time.Timer) {
 	due.Stop()
 	next, err := l.Sweeper.Sweep(ctx)
 	for err != nil && ctx.Err() == nil {
-		l.failed(ctx, fmt.Errorf("sweep: %w", err), firstRetry)
-		l.resync(ctx)
+		err = fmt.Errorf("sweep: %w", err)
+		l.failed(ctx, err, firstRetry)
+		l.resync(ctx, whyFailed(err))
 		next, err = l.Sweeper.Sweep(ctx)
 	}
 	if !next.IsZero() {

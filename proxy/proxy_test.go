@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/netip"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -31,7 +32,7 @@ type plane struct {
 	lasts time.Duration // from the first sweep on, until there is something to sweep
 	due   time.Time     // when there is
 
-	again   chan<- struct{}
+	again   chan<- string
 	synced  []Sync
 	queued  bool // and not synced since
 	damages []Damage
@@ -155,6 +156,15 @@ func (p *plane) told() []Sync {
 	return p.synced
 }
 
+// why fails unless the last resync says such a cause.
+func (p *plane) why(t *testing.T, begins string) {
+	t.Helper()
+	all := p.told()
+	if last := all[len(all)-1]; !last.Full || !strings.HasPrefix(last.Why, begins) {
+		t.Errorf("told why: %q, want %q", last.Why, begins)
+	}
+}
+
 func set(s *service.Store, name, addr string) {
 	s.Set(service.Name{Namespace: "shop", Name: name}, []*service.Port{{
 		Name:      service.PortName{Namespace: "shop", Name: name, Protocol: inet.TCP},
@@ -166,7 +176,7 @@ func set(s *service.Store, name, addr string) {
 func running(t *testing.T, p *plane, store *service.Store) Calls {
 	log := logrus.New()
 	log.SetOutput(io.Discard)
-	again := make(chan struct{})
+	again := make(chan string)
 	l := &Loop{Store: store, Dataplane: p, Sweeper: p, Log: log, Again: again, MinSync: time.Second,
 		AuditPeriod: time.Minute, SignPeriod: 500 * time.Millisecond, Calls: make(Calls)}
 	l.Watcher.Synced, l.Watcher.Queued, l.Watcher.Damaged = p.tell, p.queue, p.damage
@@ -233,6 +243,7 @@ func TestLoopMakesFailuresGood(t *testing.T) {
 		set(store, "a", "10.0.0.1:1")
 		time.Sleep(10 * time.Second)
 		p.expect(t, "sync 1", "resync 1", "resync 1", "resync 1")
+		p.why(t, "the last try had failed: sync 1 service ports: ")
 		set(store, "a", "10.0.0.2:1")
 		p.expect(t, "sync 1")
 	})
@@ -248,6 +259,7 @@ func TestLoopAudits(t *testing.T) {
 		p.set(0, errors.New("chain PORTALD-SERVICES is gone"))
 		time.Sleep(time.Minute)
 		p.expect(t, "resync 0")
+		p.why(t, whyChanged)
 	})
 }
 
@@ -280,8 +292,9 @@ func TestLoopAppliesAnewWhenAsked(t *testing.T) {
 		store, p := service.NewStore(), &plane{}
 		running(t, p, store)
 		p.expect(t, "resync 0")
-		p.again <- struct{}{}
+		p.again <- "settings"
 		p.expect(t, "resync 0")
+		p.why(t, "settings")
 	})
 }
 
@@ -328,7 +341,7 @@ func TestLoopTellsThatSomethingWaits(t *testing.T) {
 				p.set(3, errors.New("chain PORTALD-SERVICES is gone"))
 				time.Sleep(time.Minute)
 			},
-			"settings": func() { p.again <- struct{}{} },
+			"settings": func() { p.again <- "settings" },
 		} {
 			p.set(3, nil)
 			ask()

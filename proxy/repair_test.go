@@ -98,7 +98,7 @@ func TestRepairThatWaits(t *testing.T) {
 		}
 		audited := p.auditCount()
 		p.took()
-		p.again <- struct{}{}
+		p.again <- "settings"
 		p.expect(t, "resync 0")
 		p.sign(false)
 		time.Sleep(5 * time.Second)

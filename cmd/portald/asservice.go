@@ -7,6 +7,7 @@ import (
 
 	"github.com/sirupsen/logrus"
 
+	"github.com/portald/portald/cmd/portald/buildinfo"
 	"github.com/portald/portald/cmd/portald/config"
 	"github.com/portald/portald/cmd/portald/daemon"
 	"github.com/portald/portald/platform"
@@ -27,10 +28,10 @@ func runAsService(flags *config.Flags) error {
 			return err
 		}
 		defer closeLog()
-		log.Infof("portald started as a service: %s", version())
+		log.Infof("portald started as a service: %s", buildinfo.Version())
 		defer context.AfterFunc(ctx, func() { log.Infof("portald stops: %s", life.Reason()) })()
 		go checkFirewall(ctx, log)
-		err = daemon.Run(ctx, flags, cfg, log, version(), daemon.Life{Started: life.Started, Cut: life.Cut})
+		err = daemon.Run(ctx, flags, cfg, log, buildinfo.Version(), daemon.Life{Started: life.Started, Cut: life.Cut})
 		if err != nil {
 			log.WithError(err).Error("portald ends with an error")
 			return err

@@ -47,6 +47,13 @@ These commands inspect or change the portald of this node while it runs. They ne
 kubectl -n kube-system exec ds/portald -- portald conns --service shop/cart
 ` + "```" + `
 
+` + "`kubectl portald`" + ` is the program kubectl-portald on the PATH: the same commands, without those of one host, for
+all nodes of a cluster, through the API server. ` + "`--on-node`" + ` names one node, and ` + "`portald COMMAND --all-nodes`" + ` is
+the same. Answers have the node that each is of, counts of the same Service or endpoint are added up, and a node that
+does not answer within 5 s is named and left out. See "Look into all nodes" in [debugging.md](debugging.md).
+
+- ` + "`portald --help`" + ` lists all commands, ` + "`portald help COMMAND`" + ` explains one, and ` + "`portald help flags`" + ` the
+  daemon with its flags.
 - The commands talk to the daemon through a Unix socket, on Windows through a named pipe, which only root can open.
   Its path is ` + "`--admin-socket`" + ` of the daemon and ` + "`--socket`" + ` of the commands.
 - Tables are for people, and later versions may add columns; scripts should use ` + "`-o json`" + `. Colours appear
@@ -86,9 +93,9 @@ func manualOfCommands() string {
 	return strings.TrimSuffix(out.String(), "\n")
 }
 
-// isOfManual tells whether a command is one of those that the manual explains; portald --help explains the others.
+// isOfManual tells whether a command is one of those that the manual explains; their own --help explains the others.
 func isOfManual(cmd *cobra.Command) bool {
-	return cmd.GroupID == inspect.GroupReadOnly || cmd.GroupID == inspect.GroupChange
+	return !cmd.Hidden && cmd.GroupID == inspect.GroupReadOnly || cmd.GroupID == inspect.GroupChange
 }
 
 func nameOf(cmd *cobra.Command) string {

@@ -11,11 +11,7 @@ import (
 )
 
 func configCommand() *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "config",
-		Short: "Check a configuration file",
-		Args:  cobra.NoArgs,
-	}
+	cmd := parent(&cobra.Command{Use: "config", Short: "Check a configuration file"})
 	cmd.SetHelpFunc(help(nil))
 	cmd.AddCommand(configCheckCommand())
 	return cmd

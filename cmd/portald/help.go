@@ -4,11 +4,15 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/spf13/cobra"
 
 	"github.com/portald/portald/cmd/portald/config"
 )
+
+const short = `portald is a Kubernetes service proxy that you can see into. It forwards the traffic of Services to endpoints: in
+userspace mode with a record of each connection, in the kernel modes by rules of iptables, nftables or IPVS.`
 
 const long = `portald is a Kubernetes service proxy that you can see into.
 
@@ -54,6 +58,65 @@ const example = `  # Replace kube-proxy on this node, with its own configuration
 // helpWidth is the width of help texts, in columns.
 const helpWidth = 110
 
+// screen is the help of portald itself: what fits a screen.
+func screen(cmd *cobra.Command, _ []string) {
+	w := cmd.OutOrStdout()
+	fmt.Fprintf(w, "%s\n\nUsage:\n  %-33s Run the daemon\n  portald COMMAND [flags]\n", short, cmd.UseLine())
+	for _, group := range cmd.Groups() {
+		fmt.Fprintf(w, "\n%s:\n", group.Title)
+		commands(w, cmd, group.ID)
+	}
+	fmt.Fprintf(w, `
+Help:
+  portald help COMMAND   A command: its flags, with examples
+  portald help flags     The daemon: how it works, every flag, with examples
+`)
+}
+
+// helpCommand returns the command that prints the help of another, or, by flags, all about the daemon.
+func helpCommand(flags func(*cobra.Command, []string)) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:               "help [COMMAND | flags]",
+		Short:             "Print the help of a command, or every flag of the daemon",
+		ValidArgsFunction: completeHelp,
+		RunE: func(cmd *cobra.Command, given []string) error {
+			if slices.Equal(given, []string{"flags"}) {
+				flags(cmd.Root(), nil)
+				return nil
+			}
+			of, rest, err := cmd.Root().Find(given)
+			if err == nil {
+				err = onlyCommands(of, rest)
+			}
+			if err != nil {
+				return err
+			}
+			of.InitDefaultHelpFlag()
+			return of.Help()
+		},
+	}
+	cmd.SetHelpFunc(help(nil))
+	return cmd
+}
+
+// completeHelp completes the commands that helpCommand explains.
+func completeHelp(cmd *cobra.Command, given []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	of, rest, err := cmd.Root().Find(given)
+	if err != nil || len(rest) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	var names []cobra.Completion
+	for _, sub := range of.Commands() {
+		if sub.IsAvailableCommand() {
+			names = append(names, sub.Name())
+		}
+	}
+	if !of.HasParent() {
+		names = append(names, "flags")
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp
+}
+
 // help returns a help function in the layout of a manual page: description, usage, examples, and flags by section, or
 // if there are no sections the command's own.
 func help(sections []config.Section) func(*cobra.Command, []string) {
@@ -61,10 +124,6 @@ func help(sections []config.Section) func(*cobra.Command, []string) {
 		w := cmd.OutOrStdout()
 		fmt.Fprintf(w, "%s\n\nUsage:\n  %s\n", cmp.Or(cmd.Long, cmd.Short), cmd.UseLine())
 		commands(w, cmd, "")
-		for _, group := range cmd.Groups() {
-			fmt.Fprintf(w, "\n%s:\n", group.Title)
-			commands(w, cmd, group.ID)
-		}
 		if cmd.Example != "" {
 			fmt.Fprintf(w, "\nExamples:\n%s\n", cmd.Example)
 		}

@@ -7,6 +7,7 @@ import (
 	"github.com/sirupsen/logrus"
 	"github.com/spf13/cobra"
 
+	"github.com/portald/portald/cmd/portald/buildinfo"
 	"github.com/portald/portald/cmd/portald/config"
 	"github.com/portald/portald/platform"
 	"github.com/portald/portald/proxy/succession"
@@ -39,7 +40,7 @@ portald looks for the keeper when it starts, next to its admin socket.`,
 				log.WithError(err).Warn("Cannot raise the limit of open descriptors")
 			}
 			k := &handover.Keeper{Log: log, Limit: int(limit) - keepReserved, For: keepFor}
-			log.Infof("portald %s keeps at %s: up to %d descriptors", version(), socket, k.Limit)
+			log.Infof("portald %s keeps at %s: up to %d descriptors", buildinfo.Version(), socket, k.Limit)
 			return k.Serve(cmd.Context(), socket)
 		},
 	}

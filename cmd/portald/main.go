@@ -11,20 +11,36 @@ import (
 	"github.com/sirupsen/logrus"
 	"github.com/spf13/cobra"
 
+	"github.com/portald/portald/cmd/portald/buildinfo"
 	"github.com/portald/portald/cmd/portald/config"
 	"github.com/portald/portald/cmd/portald/daemon"
+	"github.com/portald/portald/cmd/portald/debug"
 	"github.com/portald/portald/cmd/portald/inspect"
+	"github.com/portald/portald/cmd/portald/inspect/capturing"
 	"github.com/portald/portald/cmd/portald/inspect/top"
+	"github.com/portald/portald/cmd/portald/report"
+	"github.com/portald/portald/cmd/portald/ui"
 	"github.com/portald/portald/platform/printable"
 )
 
 func main() {
 	ctx, stop := untilSignal()
 	defer stop()
-	if err := root().ExecuteContext(ctx); err != nil {
+	if err := execute(ctx, os.Args[1:]); err != nil {
 		fmt.Fprintln(os.Stderr, "portald:", printable.Lines(err.Error()))
 		os.Exit(exitCode(err))
 	}
+}
+
+// execute runs a command line. cobra answers --help of a command that does not exist with the help of its parent;
+// execute refuses it.
+func execute(ctx context.Context, line []string) error {
+	if err := helpOfUnknown(root(), line); err != nil {
+		return err
+	}
+	cmd := root()
+	cmd.SetArgs(line)
+	return cmd.ExecuteContext(ctx)
 }
 
 // untilSignal returns a context that ends at SIGINT, with the cause daemon.ErrInterrupted, or at SIGTERM.
@@ -51,7 +67,9 @@ func root() *cobra.Command {
 		&cobra.Group{ID: inspect.GroupChange, Title: "Change what it does"},
 		&cobra.Group{ID: inspect.GroupRun, Title: "Run, install and prepare it"},
 	)
-	for _, sub := range append(inspect.Commands(), top.Command()) {
+	others := []*cobra.Command{capturing.Command(), top.Command(), ui.Command(), debug.Command(),
+		report.Command(buildinfo.Version())}
+	for _, sub := range append(inspect.Commands(), others...) {
 		sub.SetHelpFunc(help(nil))
 		cmd.AddCommand(sub)
 	}
@@ -75,7 +93,7 @@ func addCompletion(cmd *cobra.Command) {
 		panic(err) // it was added the line before
 	}
 	completion.Short = "Print the completion of commands, flags and live names for a shell"
-	completion.SetHelpFunc(help(nil))
+	parent(completion).SetHelpFunc(help(nil))
 }
 
 // addFlags gives a command flags, in sections of its help.

@@ -17,7 +17,10 @@ func renderCommand() *cobra.Command {
 		Long: `Print the rules that portald with these flags would write for these manifests, in the syntax of
 iptables-restore, of nft -f, or of ipvsadm, ipset and iptables-restore. The command needs no privileges and no
 cluster, changes nothing, and prints the same output for the same input. It assumes that listeners of userspace
-mode have the first free proxy ports.`,
+mode have the first free proxy ports. If a document cannot be read, it prints nothing and fails.
+
+With --service it prints only the rules that would not be there without that Service, in the chains, sets and
+tables that have them.`,
 		Example: `  # The rules for a cluster in nftables mode, from a dump of the cluster.
   kubectl get services,endpointslices,nodes -A -o yaml | portald render --manifests - --proxy-mode nftables
 
@@ -33,6 +36,6 @@ mode have the first free proxy ports.`,
 		},
 	}
 	addFlags(cmd, flags.Sections())
-	cmd.Flags().StringVar(&only, "service", "", "only the rules of this Service, `NAMESPACE/NAME`")
+	cmd.Flags().StringVar(&only, "service", "", "only what is there for this Service, `NAMESPACE/NAME`")
 	return cmd
 }

@@ -79,7 +79,7 @@ func compareRendering(t *testing.T, path, got string) {
 	}
 }
 
-// One Service's share names no other Service.
+// The rules of one Service are those that all rules have and the rules without it lack: they name no other Service.
 func TestRenderOneService(t *testing.T) {
 	const services = "--manifests=testdata/render/mixed/services.yaml"
 	for name, args := range renderings {
@@ -87,6 +87,7 @@ func TestRenderOneService(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		compareRendering(t, "testdata/render/mixed/"+name+"-of-kernel", got)
 		others := strings.Contains(got, "10.96.0.10") || strings.Contains(got, "10.96.0.12")
 		if !strings.Contains(got, "10.96.0.11") || others {
 			t.Errorf("%s:\n%s", name, got)
@@ -95,7 +96,34 @@ func TestRenderOneService(t *testing.T) {
 	if _, err := runRender(t, services, "--service=shop/none"); err == nil || !strings.Contains(err.Error(), "shop/none") {
 		t.Errorf("a Service that is not there: %v", err)
 	}
+	const local = "--manifests=testdata/render/local/services.yaml"
+	check, err := runRender(t, local, "--service=shop/cart", "--writer=iptables")
+	if err != nil || !strings.Contains(check, "--dport 32123 -j ACCEPT") {
+		t.Errorf("the health-check port is missing: %v\n%s", err, check)
+	}
 	if _, err := runRender(t); err == nil || !strings.Contains(err.Error(), "--manifests") {
 		t.Errorf("without manifests: %v", err)
+	}
+}
+
+// Documents that cannot be read, and manifests without an object, have no rules: the command fails.
+func TestRenderOfWhatCannotBeRead(t *testing.T) {
+	const good = "apiVersion: v1\nkind: Service\nmetadata: {name: a, namespace: b}\n" +
+		"spec: {clusterIP: 10.96.0.1, ports: [{port: 80}]}\n"
+	for text, want := range map[string]string{
+		"":                            "there is no object in it",
+		"# nothing yet\n":             "there is no object in it",
+		good + "---\nkind: [\n":       "document 2",
+		good + "---\nnot an object\n": "document 2",
+		good + "---\napiVersion: v1\nkind: Servce\nmetadata: {name: c}\n":        `no "Servce"`,
+		"apiVersion: v1\nkind: Service\nmetadata: {name: a}\nspec: {ports: 3}\n": "spec.ports",
+	} {
+		path := filepath.Join(t.TempDir(), "cluster.yaml")
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if out, err := runRender(t, "--manifests="+path); err == nil || !strings.Contains(err.Error(), want) || out != "" {
+			t.Errorf("%q: %v, want %q; printed:\n%s", text, err, want, out)
+		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/sirupsen/logrus"
 	"github.com/spf13/cobra"
 
+	"github.com/portald/portald/cmd/portald/buildinfo"
 	"github.com/portald/portald/cmd/portald/config"
 	"github.com/portald/portald/cmd/portald/daemon"
 	"github.com/portald/portald/cmd/portald/writers"
@@ -20,13 +21,15 @@ func runCommand() *cobra.Command {
 		Short:         "A Kubernetes service proxy that you can see into",
 		Long:          long,
 		Example:       example,
-		Args:          cobra.NoArgs,
-		Version:       version(),
+		Args:          onlyCommands,
+		Version:       buildinfo.Version(),
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return run(cmd.Context(), flags) },
 	}
 	addFlags(cmd, flags.Sections())
+	cmd.SetHelpCommand(helpCommand(cmd.HelpFunc()))
+	cmd.SetHelpFunc(screen)
 	return cmd
 }
 
@@ -51,7 +54,7 @@ func run(ctx context.Context, flags *config.Flags) error {
 		return err
 	}
 	defer closeLog()
-	return daemon.Run(ctx, flags, cfg, log, version(), life)
+	return daemon.Run(ctx, flags, cfg, log, buildinfo.Version(), life)
 }
 
 // runOnce does what flags ask for in place of the daemon.

@@ -62,12 +62,11 @@ func exitCode(err error) int {
 }
 
 func serviceCommand() *cobra.Command {
-	cmd := &cobra.Command{
+	cmd := parent(&cobra.Command{
 		Use:    "service",
 		Short:  "Install, start and stop portald as a service of Windows",
-		Args:   cobra.NoArgs,
 		Hidden: runtime.GOOS != "windows",
-	}
+	})
 	cmd.SetHelpFunc(help(nil))
 	cmd.AddCommand(installCommand(), uninstallCommand(), startCommand(), stopCommand(), statusCommand())
 	return cmd

@@ -1,7 +1,10 @@
 // Sends the records of sample.json through the programs of vector.yaml, by the VRL that Vector is made with, into the
 // table of clickhouse.sql, by ClickHouse itself, and puts the questions of queries.sql. Each must have an answer.
 //   node check.mjs MODULES      MODULES has node_modules with chdb, @bpinternal/verel and yaml
-import { readFileSync, mkdtempSync, rmSync } from 'node:fs';
+//   node check.mjs MODULES RECORDS TO CLIENT POD
+// The second takes a connection log, writes what Loki's sink gets of it to a file, asks of this client and pod, and prints
+// each answer as one line, a JSON list.
+import { readFileSync, writeFileSync, mkdtempSync, rmSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -34,7 +37,12 @@ function row(line) {
   return event;
 }
 
-const lines = read('sample.json').trim().split('\n');
+const [records, to, client, pod] = process.argv.slice(3);
+const lines = (records ? readFileSync(records, 'utf8') : read('sample.json')).trim().split('\n');
+if (records) {
+  const sent = lines.map((l) => vrl.execute(transforms.records.source, { message: l }).event);
+  writeFileSync(to, sent.map((e) => `${JSON.stringify(e)}\n`).join(''));
+}
 const rows = lines.map(row);
 lines.forEach((line, i) => {
   if ((rows[i] === null) !== (JSON.parse(line).event !== 'end')) throw new Error(`kept or dropped wrongly: ${line}`);
@@ -43,7 +51,7 @@ const kept = rows.filter((r) => r !== null);
 // Again now, for questions of the last hour, and when and where the others ask.
 const at = (time, change) => kept.map((r) => ({ ...r, time, ...change }));
 const asked = { client: '10.244.3.17:41234', pod: 'shop/cart-b' };
-const all = [...kept, ...at(new Date().toISOString(), {}), ...at('2026-11-23T03:12:00.000001Z', asked)];
+const all = records ? kept : [...kept, ...at(new Date().toISOString(), {}), ...at('2026-11-23T03:12:00.000001Z', asked)];
 
 const folder = mkdtempSync(join(tmpdir(), 'records-'));
 try {
@@ -56,10 +64,13 @@ try {
   if (Number(count) !== all.length) throw new Error(`${count} rows of ${all.length} were stored`);
   const dials = session.query('SELECT sum(length(attempts.endpoint)) FROM portald.records', 'TSV').trim();
   if (Number(dials) === 0) throw new Error('no dial was stored');
-  for (const s of statements('queries.sql')) {
+  for (let s of statements('queries.sql')) {
+    if (records) {
+      s = s.replaceAll('10.244.3.17:', `${client}:`).replaceAll('shop/cart-b', pod).replace(/toDateTime\('2026-11-23 03:1?1?:?.*?'UTC'\)/g, (m) => (m.includes('03:12:30') ? 'now() + 60' : 'now() - 3600'));
+    }
     const answer = session.query(s, 'JSONEachRow').trim();
     if (answer === '') throw new Error(`no answer to\n${s}`);
-    console.log(answer.split('\n')[0]);
+    console.log(records ? `[${answer.split('\n').join(',')}]` : answer.split('\n')[0]);
   }
   session.cleanup();
 } finally {

@@ -120,7 +120,7 @@ func asDeployed(b *apibed.Bed) {
 	d := s.Exec("env", "KUBERNETES_SERVICE_HOST="+b.API.Host.IPv4.String(), "KUBERNETES_SERVICE_PORT=6443",
 		"setpriv", "--no-new-privs", "--bounding-set=-all,+net_admin", "--",
 		bed.Portald, "--config="+filepath.Join(replaceFolder, "config.yaml"), "--hostname-override="+s.Name,
-		"--on-exit=remove")
+		"--on-exit=remove", "--connection-log="+s.RecordFile())
 	d.WaitReady()
 	o := newObjects(b, "deployed")
 	to := o.service("cart", bed.PodPort, s.Net.Pod(0).IPv4)

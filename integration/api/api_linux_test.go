@@ -9,7 +9,7 @@ import (
 // TestAPI runs all parts with one control plane, which takes seconds to start. portald serves nodes a and b throughout;
 // the other nodes are for parts that run portald with other flags.
 func TestAPI(t *testing.T) {
-	b := apibed.New(t, 11, 3)
+	b := apibed.New(t, 12, 3)
 	b.ServeAll(b.Sites[:2], "--external-ip-cidrs=203.0.113.192/26")
 	b.Part("by hand", byHand)
 	b.Part("named ports", namedPorts)
@@ -31,6 +31,7 @@ func TestAPI(t *testing.T) {
 	b.Part("start settings", startSettings)
 	b.Part("node events", nodeEvents)
 	b.Part("service events", serviceEvents)
+	b.Part("without effect", withoutEffect)
 	b.Part("dials", dials)
 	b.Part("idle timeouts", idleTimeouts)
 	b.Part("connection limit", connectionLimit)
@@ -38,6 +39,7 @@ func TestAPI(t *testing.T) {
 	b.Part("proxy header", proxyHeader)
 	b.Part("config file", configFile)
 	b.Part("from zero", fromZero)
+	b.Part("debugged", debugged)
 	b.Part("metrics", metrics)
 	b.Part("pages", pages)
 	b.Part("proxy name", proxyName)

@@ -3,7 +3,6 @@ package api
 import (
 	"strings"
 	"syscall"
-	"time"
 
 	"github.com/portald/portald/integration/apibed"
 	"github.com/portald/portald/integration/bed"
@@ -16,19 +15,15 @@ func (f *faults) linkCut() {
 	f.underTraffic(func() {
 		f.link("-I")
 		m.happen()
-		if !bed.Within(noticed, func() bool { return said(f.site.D, isAway) > said(f.site.D, isBack) }) {
-			f.Errorf("waited %v for the log to report the loss", noticed)
-		}
+		f.site.Eventually("the log to report the loss", func() bool {
+			return said(f.site.D, isAway) > said(f.site.D, isBack)
+		})
 		f.healthy()
 		if got := apibed.Outcome(apibed.AnswerTimeout, f.site.Client, "tcp", m.gone); got != "a0" {
 			f.Errorf("a client of a known Service gets %s, want a0", got)
 		}
-		f.link("-D")
-	}, m.known)
+	}, func() { f.link("-D") }, m.known)
 }
-
-// noticed is the time in which the daemon must detect the loss: idle time, a ping timeout, and retries.
-const noticed = 30 * time.Second
 
 // link inserts or deletes rules that drop all packets between the node and the control plane's host.
 func (f *faults) link(verb string) {

@@ -32,7 +32,7 @@ func (f *faults) diskFull() {
 
 	d, t := f.site.D, startTraffic(f.site.Bed, f.cart)
 	began := time.Now()
-	n := flood(f.site.Bed, to, func() bool { return d.Metric(dropped) > 0 || since(began) > time.Minute })
+	n := flood(f.site.Bed, to, func() bool { return d.Metric(dropped) > 0 || since(began) > bed.Patience })
 	f.Logf("%d UDP flows in %v", n, since(began))
 	if n := d.Metric(dropped); n == 0 {
 		f.Error("no record was dropped")

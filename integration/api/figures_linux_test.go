@@ -29,11 +29,7 @@ type bucket struct {
 
 func readHistogram(d *bed.Daemon, name string) (h histogram) {
 	d.Helper()
-	_, body, err := d.Get("127.0.0.1:10249", "/metrics")
-	if err != nil {
-		d.Fatal(err)
-	}
-	for line := range strings.Lines(body) {
+	for line := range strings.Lines(d.Metrics()) {
 		series, text, _ := bed.CutLast(strings.TrimSpace(line), " ")
 		rest, ours := strings.CutPrefix(series, name)
 		if !ours || !strings.Contains(rest, `ip_family="IPv4"`) {

@@ -37,7 +37,7 @@ func (m *many) servedAtLast() {
 	began := time.Now()
 	left := slices.DeleteFunc(slices.Clone(m.all), func(s *scaled) bool { return s.deleted })
 	total := len(left)
-	for len(left) > 0 && time.Since(began) < 2*apibed.ChangeTimeout {
+	for len(left) > 0 && time.Since(began) < apibed.ChangeTimeout {
 		left = m.stale(left)
 	}
 	for _, s := range left[:min(10, len(left))] {
@@ -107,15 +107,13 @@ func (m *many) rulesAtLast() {
 	}
 }
 
-// programmed checks that the network programming latency was measured for each change of endpoints.
+// programmed checks that the network programming latency was measured for each change of endpoints. How long they take
+// is for make bench-scale to say, on a machine that does nothing else.
 func programmed(d *bed.Daemon, changes int) {
 	d.Helper()
 	h := readHistogram(d, "kubeproxy_network_programming_duration_seconds")
 	if h.count != changes {
 		d.Errorf("%d changes of endpoints were measured, want %d", h.count, changes)
-	}
-	if slow := h.quantile(0.99); slow > 10 {
-		d.Errorf("one change in a hundred took more than %g s", slow)
 	}
 	d.Logf("network programming: mean %v, p50 ≤ %g s, p99 ≤ %g s", h.mean(), h.quantile(0.5), h.quantile(0.99))
 	for _, what := range []string{"service", "endpoint"} {
@@ -125,16 +123,15 @@ func programmed(d *bed.Daemon, changes int) {
 	}
 }
 
-// syncs checks that changes were applied by partial syncs, fast enough, and that no sync failed.
+// syncs checks that changes were applied by partial syncs, and that no sync failed.
 func syncs(d *bed.Daemon) {
 	d.Helper()
 	part := readHistogram(d, "kubeproxy_sync_partial_proxy_rules_duration_seconds")
 	full := readHistogram(d, "kubeproxy_sync_full_proxy_rules_duration_seconds")
 	d.Logf("%d partial syncs, mean %v, p99 ≤ %g s; %d full syncs, mean %v",
 		part.count, part.mean(), part.quantile(0.99), full.count, full.mean())
-	if part.count == 0 || part.mean() > time.Second || part.quantile(1) > 5 {
-		d.Errorf("%d partial syncs took %v on average, the longest at most %g s", part.count, part.mean(),
-			part.quantile(1))
+	if part.count == 0 {
+		d.Error("no sync was partial")
 	}
 	if full.count > 2 { // an update of the Node can cause a second one
 		d.Errorf("%d full syncs, want at most 2", full.count)

@@ -17,8 +17,12 @@ import (
 	"github.com/portald/portald/integration/topology"
 )
 
-// AnswerTimeout is the time limit of a client's request. It is longer than the four connect attempts of one dial.
-var AnswerTimeout = VMTimeout(6 * time.Second)
+// AnswerTimeout is the time limit of a client's request that is to be answered. It is longer than the four connect
+// attempts of one dial on a busy machine.
+var AnswerTimeout = VMTimeout(20 * time.Second)
+
+// SilenceTimeout is after which a request counts as unanswered: one that nobody is to answer, or that is repeated.
+var SilenceTimeout = VMTimeout(400 * time.Millisecond)
 
 // Answer names the pod that served a client, and gives the client's own address.
 type Answer struct {
@@ -163,7 +167,7 @@ func (b *Bed) Tally(n, atOnce int, from *topology.Host, network, to string) map[
 func (b *Bed) ServedBy(ip, pod string) {
 	b.Helper()
 	b.Eventually(fmt.Sprintf("%s to be served by %q", ip, pod), func() bool {
-		a, _ := AskWithin(AnswerTimeout/10, b.Client, "tcp", HostPort(ip, 80))
+		a, _ := AskWithin(SilenceTimeout, b.Client, "tcp", HostPort(ip, 80))
 		return a.Pod == pod
 	})
 }
@@ -172,7 +176,7 @@ func (b *Bed) ServedBy(ip, pod string) {
 func (b *Bed) Served() bool {
 	for _, addr := range []string{IP4, IP6} {
 		for _, network := range []string{"tcp", "udp"} {
-			if a, err := AskWithin(AnswerTimeout/10, b.Client, network, HostPort(addr, 80)); err != nil || a.Pod == "" {
+			if a, err := AskWithin(SilenceTimeout, b.Client, network, HostPort(addr, 80)); err != nil || a.Pod == "" {
 				return false
 			}
 		}

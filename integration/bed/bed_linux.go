@@ -88,9 +88,9 @@ func (b *Bed) On(h *topology.Host, name string, args ...string) string {
 	return out
 }
 
-// Try runs a command on a host for at most 30 seconds. Its error contains the command's output.
+// Try runs a command on a host, for twice Patience at most. Its error contains the command's output.
 func (b *Bed) Try(h *topology.Host, name string, args ...string) (string, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*Patience)
 	defer cancel()
 	var out, errOut bytes.Buffer
 	cmd := h.Command(ctx, name, args...)
@@ -151,12 +151,11 @@ func (b *Bed) Cart(pods ...int) Service {
 	}
 }
 
-// Eventually waits until ok returns true; the test fails after 10 seconds.
+// Eventually waits until ok returns true; the test fails when Patience ends.
 func (b *Bed) Eventually(what string, ok func() bool) {
 	b.Helper()
-	limit := VMTimeout(10 * time.Second)
-	if !Within(limit, ok) {
-		b.Fatalf("waited %s for %s", limit, what)
+	if !Within(Patience, ok) {
+		b.Fatalf("waited %s for %s", Patience, what)
 	}
 }
 

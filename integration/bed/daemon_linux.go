@@ -227,11 +227,10 @@ func (d *Daemon) Signal(s syscall.Signal) {
 
 // Exit waits for the end of the process and returns its exit code, -1 if a signal ended it.
 func (d *Daemon) Exit() int {
-	limit := VMTimeout(20 * time.Second)
 	select {
 	case <-d.Ended:
-	case <-time.After(limit):
-		d.Errorf("portald did not exit within %s and is killed", limit)
+	case <-time.After(Patience):
+		d.Errorf("portald did not exit within %s and is killed", Patience)
 		d.cancel()
 		<-d.Ended
 	}
@@ -263,7 +262,7 @@ func (d *Daemon) Apply(manifests any) {
 // applied matches the log line of a finished sync after which no change is waiting for another, of this version and of
 // that of .ci/version-before.
 var applied = regexp.MustCompile(`(?m)msg="(Applied changes|Applied everything again|Changes were applied|` +
-	`Everything was applied again)" took=\S+$`)
+	`Everything was applied again)" took=\S+( why=("(\\.|[^"\\])*"|\S+))?$`)
 
 // syncs is the number of times that portald applied changes.
 func (d *Daemon) syncs() int { return len(applied.FindAllString(d.Log.String(), -1)) }
@@ -297,9 +296,18 @@ func Fetch(from *topology.Host, address, path string) (code int, body string, er
 // Metric returns the value of one series of /metrics, 0 if it is absent.
 func (d *Daemon) Metric(series string) float64 {
 	d.Helper()
-	_, body, err := d.Get("127.0.0.1:10249", "/metrics")
-	d.Must(err)
-	return d.MetricIn(body, series)
+	return d.MetricIn(d.Metrics(), series)
+}
+
+// Metrics is the page /metrics. It is asked for again where the server gave up on a client that got no CPU time.
+func (d *Daemon) Metrics() (body string) {
+	d.Helper()
+	d.Eventually("the metrics", func() bool {
+		code, page, err := d.Get("127.0.0.1:10249", "/metrics")
+		body = page
+		return err == nil && code == http.StatusOK
+	})
+	return body
 }
 
 // MetricIn is Metric in a page of /metrics.

@@ -12,13 +12,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// LongestTest is how long a test may use a connection: most restart portald several times.
+var LongestTest = 5 * Patience
+
 // Open connects to a frontend of cart and returns the connection once the pod has sent its name.
 func (b *Bed) Open(to string) (*net.TCPConn, *bufio.Reader, Answer) {
 	b.Helper()
-	c, err := Dial(time.Minute, b.Client, "tcp", to)
+	c, err := Dial(Patience, b.Client, "tcp", to)
 	if err != nil {
 		b.Fatal(err)
 	}
+	_ = c.SetDeadline(time.Now().Add(LongestTest))
 	b.Cleanup(func() { c.Close() })
 	r := bufio.NewReader(c)
 	name, err := r.ReadString('\n')

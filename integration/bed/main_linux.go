@@ -7,9 +7,13 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime/debug"
+	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/portald/portald/integration/topology"
 )
@@ -27,6 +31,9 @@ func VMTimeout(d time.Duration) time.Duration {
 	}
 	return d
 }
+
+// Patience is how long a test waits for what has to come. No test asserts it.
+var Patience = VMTimeout(time.Minute)
 
 const portaldPackage = "github.com/portald/portald/cmd/portald"
 
@@ -84,20 +91,48 @@ func run(m *testing.M) int {
 	return m.Run()
 }
 
-// build compiles portald, with the race detector if the test was built with it.
+// build compiles portald. All packages of a checkout share what is linked: each has a copy, which stays as it is when
+// the run of another package builds it again.
 func build(path string) error {
-	args := []string{"build", "-buildvcs=false", "-o", path}
-	if raceDetector() {
-		args = append(args, "-race")
-	}
-	out, err := exec.Command("go", append(args, portaldPackage)...).CombinedOutput()
+	module, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}").Output()
 	if err != nil {
+		return fmt.Errorf("build portald: find its module: %w", err)
+	}
+	shared := filepath.Join(strings.TrimSpace(string(module)), "bin", "under-test")
+	if err := os.MkdirAll(shared, 0o755); err != nil {
+		return fmt.Errorf("build portald: %w", err)
+	}
+	lock, err := os.Create(filepath.Join(shared, "lock"))
+	if err != nil {
+		return fmt.Errorf("build portald: %w", err)
+	}
+	defer lock.Close()
+	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX); err != nil {
+		return fmt.Errorf("build portald: lock %s: %w", lock.Name(), err)
+	}
+	linked, cgo := filepath.Join(shared, "portald"), "CGO_ENABLED=0" // as make build, whose objects are in the cache
+	flags := []string{"-trimpath"}
+	if raceDetector() {
+		linked, cgo, flags = linked+"-race", "CGO_ENABLED=1", []string{"-race"}
+	}
+	args := slices.Concat([]string{"build", "-buildvcs=false", "-o", linked}, flags, []string{portaldPackage})
+	cmd := exec.Command("go", args...)
+	cmd.Env = append(os.Environ(), cgo)
+	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("build portald: %w\n%s", err, out)
 	}
-	return nil
+	binary, err := os.ReadFile(linked)
+	if err != nil {
+		return fmt.Errorf("build portald: %w", err)
+	}
+	return os.WriteFile(path, binary, 0o755)
 }
 
+// raceDetector tells whether portald is to have the race detector: where the tests have it, or .ci/test says so.
 func raceDetector() bool {
+	if os.Getenv("RACE_PORTALD") == "1" {
+		return true
+	}
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return false

@@ -62,11 +62,14 @@ func (w *world) note(e *event) {
 	w.events = append(w.events, e)
 }
 
-// afterwards is for how long an event is felt once it is over; where entries of conntrack are to be deleted, which are
-// looked for once a second while there are many changes, until that is done.
+// afterwards is for how long an event is felt once it is over; where entries of conntrack are to be deleted, until that
+// is done. While there are many changes a scan for them begins at most a second after the last one, and then takes as
+// long as a busy machine takes for it.
 const (
 	afterwards     = 100 * time.Millisecond
-	untilForgotten = time.Second
+	lateScan       = time.Second // as in proxy/dataplane
+	scanTakes      = time.Second
+	untilForgotten = lateScan + scanTakes
 )
 
 // excuse is the event that a failure may come from, if any.

@@ -176,9 +176,8 @@ func (w *world) awaitServed() {
 
 // await is Eventually for any goroutine: it does not end it.
 func (w *world) await(what string, is func() bool) {
-	const limit = 20 * time.Second
-	if !bed.Within(bed.VMTimeout(limit), is) {
-		w.Errorf("waited %s for %s", bed.VMTimeout(limit), what)
+	if !bed.Within(bed.Patience, is) {
+		w.Errorf("waited %s for %s", bed.Patience, what)
 	}
 }
 
@@ -190,7 +189,7 @@ func (w *world) answers(ip string, port int, name string) bool {
 
 // nameAt returns the Service that answers at once at an address and port.
 func (w *world) nameAt(ip string, port int) (string, error) {
-	c, err := bed.Dial(bed.VMTimeout(300*time.Millisecond), w.Client, "tcp", bed.HostPort(ip, port))
+	c, err := bed.Dial(bed.VMTimeout(2*time.Second), w.Client, "tcp", bed.HostPort(ip, port))
 	if err != nil {
 		return "", err
 	}

@@ -132,8 +132,44 @@ func TestReadOnlyAPI(t *testing.T) {
 	if code, _, err = bed.Fetch(b.Client, b.Node.IPv4.String()+":10249", "/metrics"); err != nil || code != http.StatusOK {
 		t.Errorf("metrics from another host: %d %v", code, err)
 	}
+	if code, body, err = d.Get("127.0.0.1:10249", "/ui/"); err != nil || code != http.StatusNotFound {
+		t.Errorf("the page, which is a setting of its own: %d %s %v", code, body, err)
+	}
 	code, _, err = d.Get("127.0.0.1:10249", "/v1/cut")
 	if err != nil || code != http.StatusNotFound {
 		t.Errorf("cut: %d %v", code, err)
+	}
+}
+
+// The page is served at the metrics address where that is configured, with what readOnlyAPI shows, to this node alone.
+func TestPage(t *testing.T) {
+	b := bed.New(t)
+	b.ServePods(0)
+	d := b.Start(b.Cart(0), "--metrics-bind-address=0.0.0.0:10249", "--read-only-api", "--ui")
+	b.ServedBy(bed.IP4, "pod0")
+	for path, want := range map[string]string{
+		"/ui/": `<script type="module" src="main.js">`, "/ui/main.js": "import", "/ui/api/about": `{"explain":false}`,
+		"/ui/api/nodes": `"portald_node":`, "/ui/api/endings?kind=all": `"service":"shop/cart:http"`,
+		"/ui/api/service?name=shop/cart:http&protocol=tcp": `"pod":"shop/pod0"`,
+	} {
+		if code, body, err := d.Get("127.0.0.1:10249", path); err != nil || code != http.StatusOK ||
+			!strings.Contains(body, want) {
+			t.Errorf("%s: %d %.300s %v", path, code, body, err)
+		}
+		code, body, err := bed.Fetch(b.Client, b.Node.IPv4.String()+":10249", path)
+		if err != nil || code != http.StatusForbidden {
+			t.Errorf("%s from another host: %d %.300s %v", path, code, body, err)
+		}
+	}
+	b.Eventually("the Services", func() bool {
+		_, body, err := d.Get("127.0.0.1:10249", "/ui/api/overview")
+		return err == nil && strings.Contains(body, `"name":"shop/cart:http"`)
+	})
+	if code, body, err := d.Get("127.0.0.1:10249", "/ui/api/explain?what=shop/cart"); err != nil ||
+		code != http.StatusNotFound {
+		t.Errorf("explain, which is for root: %d %.300s %v", code, body, err)
+	}
+	if _, body, err := d.Get("127.0.0.1:10249", "/statusz"); err != nil || !strings.Contains(body, " /ui ") {
+		t.Errorf("/statusz does not list the page: %s %v", body, err)
 	}
 }

@@ -118,7 +118,7 @@ func TestCommandsOfADaemon(t *testing.T) {
 		t.Errorf("services prints\n%s", out)
 	}
 	if out := inspect(d, "endpoints", "shop/cart:http"); !regexp.MustCompile(
-		`(?m)^shop/cart:http +tcp +\S+:8080 +shop/pod0 +used +0 +3 +0 +`).MatchString(out) {
+		`(?m)^shop/cart:http +tcp +\S+:8080 +shop/pod0 +used +\S+ +0 +3 +0 +`).MatchString(out) {
 		t.Errorf("endpoints prints\n%s", out)
 	}
 	if out := inspect(d, "loglevel"); out != "debug\n" {
@@ -176,5 +176,46 @@ func TestReadyIsOfAnInstance(t *testing.T) {
 	d.Stop()
 	if _, err := ready("one"); err == nil || !strings.Contains(err.Error(), "no daemon answers at "+d.Socket) {
 		t.Errorf("after the end: %v", err)
+	}
+}
+
+// A daemon that takes over has the records of the one before; one that starts after it ended has them in the connection
+// log, and tail says from when on.
+func TestTailSaysWhichRecordsAreGone(t *testing.T) {
+	b := bed.New(t)
+	b.ServePods(0)
+	d := b.Start(b.Cart(0))
+	if _, err := bed.Ask(b.Client, "tcp", bed.HostPort(bed.IP4, 80)); err != nil {
+		t.Fatal(err)
+	}
+	b.Eventually("its record", func() bool { return inspect(d, "tail") != "" })
+	said := func(args ...string) string {
+		var out bed.Output
+		cmd := b.Node.Command(t.Context(), bed.Portald, append([]string{"tail", "--socket", d.Socket}, args...)...)
+		cmd.Stderr = &out
+		b.Must(cmd.Run())
+		return out.String()
+	}
+	next := d.Succeed()
+	d.Exit()
+	next.WaitReady()
+	if out := inspect(next, "tail", "--last", "1"); !strings.Contains(out, "shop/cart:http") {
+		t.Errorf("tail after a take-over prints %q", out)
+	}
+	if out := said("--last", "1"); out != "" {
+		t.Errorf("tail after a take-over says %q", out)
+	}
+
+	next.Stop()
+	again := d.Succeed()
+	again.WaitReady()
+	if out := said("--since", "10m"); !regexp.MustCompile(`: records since \S+Z, from 1 file`).MatchString(out) {
+		t.Errorf("tail after a restart says %q", out)
+	}
+	if out := inspect(again, "tail", "--since", "10m"); !strings.Contains(out, "shop/cart:http") {
+		t.Errorf("tail after a restart prints %q", out)
+	}
+	if out := inspect(again, "tail", "--input-file", d.File); !strings.Contains(out, "shop/cart:http") {
+		t.Errorf("tail of the log prints %q", out)
 	}
 }

@@ -46,12 +46,16 @@ func TestServicesAreShown(t *testing.T) {
 		for _, s := range all {
 			shown[s.Name] = s
 		}
-		return shown["shop/cart:http"].Ended == 3
+		return *shown["shop/cart:http"].Ended == 3
 	})
 	cart := shown["shop/cart:http"]
-	if cart.Mode != "userspace" || cart.ModeFrom != "default" || cart.Open != 1 || cart.Failed != 0 ||
-		cart.Usable == 0 || cart.Usable != cart.Endpoints || cart.BytesDown != 4*5 || cart.Problem != "" {
+	if cart.Mode != "userspace" || cart.ModeFrom != "default" || *cart.Open != 1 || *cart.Failed != 0 ||
+		cart.Usable == 0 || cart.Usable != cart.Endpoints || *cart.BytesDown != 4*5 || cart.Problem != "" {
 		t.Errorf("%+v", cart)
+	}
+	if counts := cart.FirstByte.Counts; *cart.FailedDials != 0 || *cart.Replays != 0 || len(counts) !=
+		len(cart.FirstByte.BoundsMS)+1 || sum(counts) != 3 {
+		t.Errorf("retries and first bytes: %d %d %+v", *cart.FailedDials, *cart.Replays, cart.FirstByte)
 	}
 	if f := cart.Frontends[0]; f.Address.String() != bed.HostPort(bed.IP4, 80) || f.Kind != "ClusterIP" ||
 		f.Target != "redirect" || f.Port == 0 || f.Holder != "" {
@@ -60,10 +64,21 @@ func TestServicesAreShown(t *testing.T) {
 	if f := shown["shop/zebra:http"].Frontends[0]; f.Holder != "shop/cart:http" {
 		t.Errorf("what another Service holds: %+v", f)
 	}
-	if s := shown["shop/empty:http"]; s.Usable != 0 || s.Frontends[0].Target != "reject" {
+	held := bed.HostPort(bed.IP4, 80) + "/tcp is held by shop/cart:http"
+	if s := shown["shop/zebra:http"]; !strings.Contains(s.Problem, held) {
+		t.Errorf("the problem of a frontend that another Service holds: %q", s.Problem)
+	}
+	if s := shown["shop/empty:http"]; s.Usable != 0 || s.Frontends[0].Target != "reject" || s.Problem != "no endpoint" {
 		t.Errorf("without endpoints: %+v", s)
 	}
 	_ = c.Close()
+}
+
+func sum(all []uint64) (n uint64) {
+	for _, one := range all {
+		n += one
+	}
+	return n
 }
 
 // Endpoints are shown with the results that connections report.
@@ -77,22 +92,41 @@ func TestEndpointsAreShown(t *testing.T) {
 		b.Must(err)
 	}
 	b.Open(bed.HostPort(bed.IP4, 80))
+	_, err := bed.Ask(b.Client, "udp", bed.HostPort(bed.IP4, 80))
+	b.Must(err)
+	sessions, err := d.Admin().Connections(t.Context(), adminsocket.ConnectionQuery{Protocols: []string{"udp"}})
+	if err != nil || len(sessions) != 1 || sessions[0].FirstByteMS == nil || *sessions[0].FirstByteMS <= 0 ||
+		sessions[0].EndpointState != "used" {
+		t.Errorf("%+v %v", sessions, err)
+	}
 	var good, bad adminsocket.Endpoint
 	b.Eventually("all to be counted", func() bool {
 		all := endpointsOf(d)
 		good, bad = all["pod0"], all["pod1"]
-		return good.Open == 1
+		return *good.Open == 1
 	})
-	if good.State != "used" || good.Dials != 7 || good.Failures != 0 || good.DialP50ms == nil || *good.DialP50ms <= 0 ||
+	if good.State != "used" || *good.Dials != 7 || *good.Failures != 0 || good.DialP50ms == nil || *good.DialP50ms <= 0 ||
 		*good.DialP99ms < *good.DialP50ms || good.FirstByteP50ms == nil || good.LastError != "" {
 		t.Errorf("%+v", good)
 	}
+	all, err := d.Admin().Services(t.Context(), adminsocket.ServiceQuery{Services: []string{"cart:http"}})
+	b.Must(err)
+	if s := all[0]; s.Usable != s.Endpoints-1 || !strings.HasPrefix(s.Problem, "1 of ") ||
+		!strings.Contains(s.Problem, bad.Address.String()+" (refused)") {
+		t.Errorf("with an endpoint that is ejected: %+v", s)
+	}
 	d.Apply(b.Cart(1))
-	if gone := endpointsOf(d)[""]; gone.State != adminsocket.Removed || gone.Address != good.Address || gone.Open != 1 {
+	removed, err := d.Admin().Connections(t.Context(), adminsocket.ConnectionQuery{
+		EndpointStates: []string{adminsocket.Removed}, Protocols: []string{"tcp"}})
+	if err != nil || len(removed) != 1 || removed[0].Endpoint != good.Address || removed[0].FirstByteMS == nil {
+		t.Errorf("its connection after its pod went: %+v %v", removed, err)
+	}
+	gone := endpointsOf(d)["pod0"]
+	if gone.State != adminsocket.Removed || gone.Address != good.Address || *gone.Open != 1 {
 		t.Errorf("after its pod went: %+v", gone)
 	}
-	if bad.State != adminsocket.Ejected || bad.EjectedFor != "refused" || bad.EjectedUntil == nil || bad.Dials != 3 ||
-		bad.Failures != bad.Dials || bad.DialP50ms != nil ||
+	if bad.State != adminsocket.Ejected || bad.EjectedFor != "refused" || bad.EjectedUntil == nil || *bad.Dials != 3 ||
+		*bad.Failures != *bad.Dials || bad.DialP50ms != nil ||
 		!strings.Contains(bad.LastError, "refused") || bad.LastErrorAt == nil {
 		t.Errorf("%+v", bad)
 	}

@@ -35,7 +35,7 @@ func endDrains(b *bed.Bed, by syscall.Signal, args ...string) {
 	if code, _, _ := d.Get("127.0.0.1:10256", "/livez"); code != http.StatusOK {
 		b.Errorf("/livez returns %d while draining", code)
 	}
-	if a, err := bed.AskWithin(bed.AnswerTimeout/10, b.Client, "tcp", bed.HostPort(bed.IP4, 80)); err == nil {
+	if a, err := bed.AskWithin(bed.SilenceTimeout, b.Client, "tcp", bed.HostPort(bed.IP4, 80)); err == nil {
 		b.Errorf("a new connection was served by %s while draining", a.Pod)
 	}
 	time.Sleep(300 * time.Millisecond)
@@ -120,7 +120,7 @@ func TestOutOfDescriptors(t *testing.T) {
 	b.Eventually("portald to serve", b.Served)
 	var conns []net.Conn
 	for range 400 {
-		c, err := bed.Dial(time.Minute, b.Client, "tcp", bed.HostPort(bed.IP4, 80))
+		c, err := bed.Dial(bed.LongestTest, b.Client, "tcp", bed.HostPort(bed.IP4, 80))
 		if errors.Is(err, syscall.ECONNRESET) {
 			continue
 		}
@@ -150,8 +150,7 @@ func TestOutOfDescriptors(t *testing.T) {
 			served++
 		}
 	}
-	if a, err := bed.AskWithin(bed.AnswerTimeout/10, b.Client, "tcp", bed.HostPort(bed.IP6, 80)); err != nil ||
-		a.Pod != "pod0" {
+	if a, err := bed.Ask(b.Client, "tcp", bed.HostPort(bed.IP6, 80)); err != nil || a.Pod != "pod0" {
 		t.Errorf("from another address: answered by %q, %v", a.Pod, err)
 	}
 	if served < 80 || served > 150 {

@@ -73,7 +73,7 @@ func TestWhichRecordsAreLogged(t *testing.T) {
 			"connectionLog: {events: ["+events+"], period: 1s}\n")
 	}
 	d := b.Start(b.Cart(0), "--config="+logged("start, attempt, periodic, end"))
-	conn, err := bed.Dial(time.Minute, b.Client, "tcp", bed.HostPort(bed.IP4, 80))
+	conn, err := bed.Dial(bed.LongestTest, b.Client, "tcp", bed.HostPort(bed.IP4, 80))
 	b.Must(err)
 	defer conn.Close()
 	events := func(want string) {

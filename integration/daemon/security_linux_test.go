@@ -64,15 +64,21 @@ var rows = map[string]func(s *site){
 		}
 	},
 	"/v1/info, /v1/connections, /v1/records, /v1/services, /v1/endpoints": readOnlyAPI,
-	"/debug/pprof/, /debug/flags/v":                                       profiling,
-	"the admin socket":                                                    adminSocket,
+	"/ui/":                          pageOfNode,
+	"/debug/pprof/, /debug/flags/v": profiling,
+	"the admin socket":              adminSocket,
 	"the hand-over socket": func(s *site) {
 		path := strings.TrimSuffix(s.daemon.Socket, ".sock") + "-handover.sock"
 		s.socket("unixpacket", path)
 		s.private(path + ".lock")
 	},
-	"the keeper's socket":        func(s *site) { s.socket("unixpacket", s.keep) },
-	"the admin pipe of Windows":  func(s *site) { s.elsewhere("proxy/adminsocket", "TestPipeIsForAdministrators") },
+	"the keeper's socket":       func(s *site) { s.socket("unixpacket", s.keep) },
+	"the admin pipe of Windows": func(s *site) { s.elsewhere("proxy/adminsocket", "TestPipeIsForAdministrators") },
+	"the page of portald ui": func(s *site) {
+		s.elsewhere("proxy/webui", "TestGuard")
+		s.elsewhere("proxy/webui", "TestRebinding")
+		s.elsewhere("cmd/portald/ui", "TestListenElsewhere")
+	},
 	"proxy ports":                proxyPorts,
 	"connection log and own log": logsOfTheNode,
 	"flags":                      flagsOfTheProcess,
@@ -270,7 +276,7 @@ func clientsOfServices(s *site) {
 	if a, err := bed.Ask(s.Client, "tcp", "203.0.113.10:80"); err != nil || a.Pod != "pod0" {
 		s.Errorf("within the source ranges: %v, %v", a, err)
 	}
-	if a, err := bed.AskWithin(bed.AnswerTimeout/4, s.Net.Client(1), "tcp", "203.0.113.10:80"); err == nil {
+	if a, err := bed.AskWithin(bed.SilenceTimeout, s.Net.Client(1), "tcp", "203.0.113.10:80"); err == nil {
 		s.Errorf("out of the source ranges: %v", a)
 	}
 }
@@ -293,7 +299,7 @@ func endpointsThatStall(s *site) {
 // carries it where the node refuses that.
 func tenantsOfTheNode(s *site) {
 	s.ServedBy(bed.IP4, "pod0")
-	if a, err := bed.AskWithin(bed.AnswerTimeout/4, s.Client, "tcp", "203.0.113.99:80"); err == nil {
+	if a, err := bed.AskWithin(bed.SilenceTimeout, s.Client, "tcp", "203.0.113.99:80"); err == nil {
 		s.Errorf("an external IP is served: %v", a)
 	}
 	all, err := s.daemon.Admin().Services(s.Context(), adminsocket.ServiceQuery{Services: []string{"shop/thief"}})
@@ -340,7 +346,8 @@ func readOnlyAPI(s *site) {
 				o.Errorf("POST %s: %d, %v", path, code, err)
 			}
 		}
-		for _, path := range []string{"/v1/cut", "/v1/drain", "/v1/undrain", "/v1/loglevel", "/v1/explain"} {
+		for _, path := range []string{"/v1/cut", "/v1/drain", "/v1/undrain", "/v1/loglevel", "/v1/explain", "/v1/flip",
+			"/v1/configuration", "/v1/metrics"} {
 			if code, _, err := request(o.Node, root, "127.0.0.1:10249", "POST", path, "localhost", "{}"); err != nil ||
 				code != http.StatusNotFound && code != http.StatusMethodNotAllowed {
 				o.Errorf("POST %s: %d, %v", path, code, err)
@@ -348,6 +355,27 @@ func readOnlyAPI(s *site) {
 		}
 		for _, path := range []string{"/metrics", "/configz"} {
 			o.answers(o.Client, root, at, path, http.StatusOK)
+		}
+	})
+}
+
+func pageOfNode(s *site) {
+	paths := []string{"/ui/", "/ui/main.js", "/ui/api/overview", "/ui/api/endings", "/ui/api/connections"}
+	s.metricsPages(http.StatusNotFound, paths...)
+	s.with([]string{"--ui", "--read-only-api", "--metrics-bind-address=0.0.0.0:10249"}, func(o *site) {
+		for _, path := range paths {
+			o.answers(o.Node, nobody, "127.0.0.1:10249", path, http.StatusOK)
+			o.answers(o.Client, root, o.Node.IPv4.String()+":10249", path, http.StatusForbidden)
+			for _, name := range []string{"evil.example", o.Node.IPv4.String()} {
+				if code, _, err := request(o.Node, nobody, "127.0.0.1:10249", "GET", path, name, ""); err != nil ||
+					code != http.StatusForbidden {
+					o.Errorf("%s by the name %s: %d, %v", path, name, code, err)
+				}
+			}
+			if code, _, err := request(o.Node, root, "127.0.0.1:10249", "POST", path, "localhost", "{}"); err != nil ||
+				code != http.StatusMethodNotAllowed {
+				o.Errorf("POST %s: %d, %v", path, code, err)
+			}
 		}
 	})
 }
@@ -381,7 +409,7 @@ func proxyPorts(s *site) {
 	for port := 11000; port < 11010; port++ {
 		for _, from := range []*topology.Host{s.Client, s.Net.Pod(1), s.Node} {
 			at := fmt.Sprintf("%s:%d", s.Node.IPv4, port)
-			if a, err := bed.AskWithin(bed.AnswerTimeout/4, from, "tcp", at); err == nil {
+			if a, err := bed.AskWithin(bed.SilenceTimeout, from, "tcp", at); err == nil {
 				s.Errorf("port %d serves %s: %v", port, from.Name, a)
 			}
 		}

@@ -147,6 +147,9 @@ func TestMaxAgeEvensOutRollout(t *testing.T) {
 			before := show("before")
 			d.Apply(cart(0, 1))
 			stop[0]()
+			b.Eventually("clients of the pod that ended to be connected to others", func() bool {
+				return l.state().opened >= clients*4/3 // each pod had a third of them
+			})
 			b.ServePods(2)
 			d.Apply(cart(0, 1, 2))
 			time.Sleep(500 * time.Millisecond)

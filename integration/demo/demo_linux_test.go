@@ -62,7 +62,7 @@ func TestDemoPasses(t *testing.T) {
 		t.Fatalf("%v\n%s", err, &out)
 	}
 	text := out.String()
-	if proved, want := strings.Count(text, "✓"), len(scenes()); proved != want ||
+	if proved, want := strings.Count(text, "\n  ✓ "), len(scenes()); proved != want ||
 		!strings.Contains(text, "scenes passed in") {
 		t.Errorf("%d of %d scenes passed:\n%s", proved, want, text)
 	}

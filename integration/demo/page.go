@@ -136,7 +136,7 @@ func (p *page) end(scenes int, took time.Duration) {
 		"longer exist.")
 	p.line("%s", p.ink.bold("Next steps"))
 	p.line("  make test                     run all tests on this kernel")
-	p.line("  bin/portald --help            list all flags")
+	p.line("  bin/portald help flags        list all flags")
 	p.line("  README.md                     run portald on a real node:")
 	p.line("    kubectl get services,endpointslices,nodes -A -o yaml > cluster.yaml")
 	p.line("    sudo bin/portald --manifests cluster.yaml --connection-log -")

@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -28,7 +29,7 @@ func flip(ctx context.Context, s *show) error {
 	if err := l.failure(); err != nil {
 		return err
 	}
-	rest, err := s.records.read(ctx, settled)
+	rest, err := s.allRecords(ctx)
 	if err != nil {
 		return err
 	}
@@ -40,6 +41,36 @@ func flip(ctx context.Context, s *show) error {
 		thousands(recorded),
 		thousands(l.total()-recorded))
 	return nil
+}
+
+// allRecords waits until every connection has ended, and returns the records that were not read yet. They are written
+// in the order of their ends, so the record of one more connection is behind all of them.
+func (s *show) allRecords(ctx context.Context) (lines []string, err error) {
+	err = s.daemon.until(ctx, "all connections to end", func() bool {
+		open, err := s.run(ctx, s.net.Node, s.daemon.program, "conns", "--proto", "tcp", "--carried-by", "userspace", "-o",
+			"json")
+		return err == nil && strings.TrimSpace(open) == "[]"
+	})
+	if err != nil {
+		return nil, err
+	}
+	last, err := s.connect(ctx, 1)
+	closeAll(last)
+	if err != nil {
+		return nil, err
+	}
+	from := " " + last[0].LocalAddr().String() + " "
+	var failed error
+	err = s.daemon.until(ctx, "the last record", func() bool {
+		var more []string
+		more, failed = s.records.read(ctx, 0)
+		lines = append(lines, more...)
+		return failed != nil || len(lines) > 0 && strings.Contains(lines[len(lines)-1], from)
+	})
+	if err := errors.Join(err, failed); err != nil {
+		return nil, err
+	}
+	return lines[:len(lines)-1], nil
 }
 
 // settled is the time in which the last connections of a mode end and their records are written.

@@ -9,7 +9,8 @@ import (
 )
 
 func scenes() []scene {
-	return slices.Concat(balancing(), trouble(), watching(), looking(), switching(), otherWays(), restarting(), endings())
+	return slices.Concat(balancing(), trouble(), watching(), looking(), switching(), otherWays(), restarting(), allNodes(),
+		endings())
 }
 
 func (s *show) play(ctx context.Context) error {

@@ -16,6 +16,7 @@ type node struct {
 	*bed.Bed
 	daemon *bed.Daemon
 	run    []string // before the command line of the doctor
+	fails  func()   // has a pod fail
 }
 
 // newNode starts a daemon with these arguments that serves cart.

@@ -129,6 +129,9 @@ func doctorFaults() map[string]doctorFault {
 		"pods have a large MTU": {
 			check: "mtu-pods", says: "pod0 (veth) has MTU 9000", plant: command("ip link set pod0 mtu 9000"),
 		},
+		"the MTU of one pod is smaller": {
+			check: "mtu-pods", says: "pod0 (veth) has MTU 1400", plant: command("ip link set pod0 mtu 1400"),
+		},
 		"a contested frontend": {
 			check: "services", says: "held by shop/cart:http",
 			plant: func(n *node) { n.daemon.Apply(n.Cart(0).String() + n.Simple("zebra", bed.IP4, 0).String()) },

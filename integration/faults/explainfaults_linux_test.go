@@ -91,7 +91,7 @@ func explainFaults() map[string]explainFault {
 			manifest: func(n *node) string { return n.Cart(0).String() + n.Simple("zebra", bed.IP4, 0).String() },
 		},
 		"an endpoint is a black hole": {
-			of: http, verdict: "connections of shop/cart:http failed", says: "dial of 10.244.0.2:8080 failed after",
+			of: http, verdict: "dials of shop/cart:http", says: "dial of 10.244.0.2:8080 failed after",
 			args: fast,
 			plant: func(n *node) {
 				n.On(n.Net.Pod(0), "iptables", "-I", "INPUT", "-p", "tcp", "--dport", "8080", "-j", "DROP")
@@ -99,7 +99,7 @@ func explainFaults() map[string]explainFault {
 			},
 		},
 		"an endpoint refuses": {
-			of: http, verdict: "connections of shop/cart:http failed", says: "connection refused", args: fast,
+			of: http, verdict: "nothing listens at port 8080 there", says: "connection refused", args: fast,
 			plant: func(n *node) {
 				n.Refuse(0)
 				asks(3)(n)

@@ -158,8 +158,7 @@ func (l *smallLoad) count() (r remnants) {
 	l.asking.Lock()
 	defer l.asking.Unlock()
 	l.kept()
-	_, body, err := l.d.Get("127.0.0.1:10249", "/metrics")
-	l.Must(err)
+	body := l.d.Metrics()
 	r.descriptors, r.goroutines = l.d.MetricIn(body, "process_open_fds"), l.d.MetricIn(body, "go_goroutines")
 	r.memory = l.d.MemoryIn(body)
 	pid := l.keeper.Cmd.Process.Pid
@@ -226,7 +225,7 @@ func (l *smallLoad) nothingBeside(before remnants) {
 		}
 		return what
 	}
-	bed.Within(15*time.Second, func() bool {
+	bed.Within(bed.Patience, func() bool {
 		now = l.count()
 		return more() == ""
 	})

@@ -2,6 +2,8 @@ package handover
 
 import (
 	"bufio"
+	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -9,6 +11,8 @@ import (
 	"time"
 
 	"github.com/portald/portald/integration/bed"
+	"github.com/portald/portald/proxy/adminsocket"
+	"github.com/portald/portald/proxy/changes"
 )
 
 // A second portald takes over from the first, which ends, and an open connection goes on.
@@ -144,5 +148,51 @@ func TestModeChangesDuringTakeOver(t *testing.T) {
 	t.Logf("%d connections, %d failed", opened.Load(), failed.Load())
 	if !strings.Contains(first.Log.String(), ": 0 connections are left here") {
 		t.Error(first.Log)
+	}
+}
+
+// A successor knows what changed before it began, and from whom it took over; what both saw is told once.
+func TestChangesAreInherited(t *testing.T) {
+	b := bed.New(t)
+	b.ServePods(0, 1)
+	first := b.Start(b.Cart(0, 1))
+	first.Apply(b.Cart(0))
+	second := first.Succeed()
+	second.WaitReady()
+	<-first.Ended
+	told := func() (all []string) {
+		err := second.Admin().Changes(b.Context(), adminsocket.ChangeQuery{Last: 100}, func(l *changes.Line) error {
+			all = append(all, l.Text)
+			return nil
+		}, nil)
+		b.Must(err)
+		return all
+	}
+	const removed = "shop/cart:http: endpoint 10.244.0.3:8080 (pod shop/pod1) removed, was ready"
+	var all []string
+	b.Eventually("it to say that it took over", func() bool {
+		all = told()
+		return strings.Contains(strings.Join(all, "\n"), "took over from portald ")
+	})
+	at := 0
+	for _, text := range []string{
+		fmt.Sprintf("(process %d) started", first.Cmd.Process.Pid), removed,
+		fmt.Sprintf("(process %d) started", second.Cmd.Process.Pid),
+		fmt.Sprintf("(process %d): 0 connections, 0 UDP sessions", first.Cmd.Process.Pid),
+	} {
+		i := slices.IndexFunc(all[at:], func(line string) bool { return strings.HasSuffix(line, text) })
+		if i < 0 {
+			t.Fatalf("%q is not told, or out of order:\n%s", text, strings.Join(all, "\n"))
+		}
+		at += i + 1
+	}
+	if log := second.Log.String(); strings.Contains(log, removed) {
+		t.Errorf("it has logged what the first has:\n%s", log)
+	}
+	second.Apply(b.Cart(0, 1))
+	added := strings.Replace(removed, "removed, was ready", "added, ready", 1)
+	b.Eventually("the next change", func() bool { return slices.Contains(told(), added) })
+	if n := strings.Count(strings.Join(told(), "\n"), removed); n != 1 {
+		t.Errorf("told %d times: %s", n, removed)
 	}
 }

@@ -3,6 +3,7 @@
 // a module of its own, because the sources of Kubernetes are a dependency that portald does not have.
 //
 //	kubetest up --dir DIR    etcd, kube-apiserver and kube-controller-manager, until it is interrupted
+//	kubetest kubelets ...    what answers exec in the place of kubelets
 //	kubetest PROGRAM ...     one of them, or kubectl or kube-proxy, with flags of its own
 //
 // Linked under the name of one of its programs it is that program.

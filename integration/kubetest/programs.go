@@ -11,6 +11,7 @@ import (
 	controllers "k8s.io/kubernetes/cmd/kube-controller-manager/app"
 	serviceproxy "k8s.io/kubernetes/cmd/kube-proxy/app"
 
+	"github.com/portald/portald/integration/kubetest/kubelets"
 	"github.com/portald/portald/integration/kubetest/plane"
 )
 
@@ -24,6 +25,7 @@ func programs() map[string]func() int {
 		plane.ControllerManager: func() int { return cli.Run(controllers.NewControllerManagerCommand()) },
 		"kube-proxy":            func() int { return cli.Run(serviceproxy.NewProxyCommand()) },
 		"kubectl":               ctl,
+		"kubelets":              kubelets.Main,
 	}
 }
 

@@ -131,7 +131,7 @@ func (m *migration) served() {
 	ok := bed.Within(bed.VMTimeout(30*time.Second), func() bool {
 		for _, to := range m.addresses {
 			for _, network := range []string{"tcp", "udp"} {
-				if _, err := bed.AskWithin(bed.AnswerTimeout/10, m.Client, network, to); err != nil {
+				if _, err := bed.AskWithin(bed.SilenceTimeout, m.Client, network, to); err != nil {
 					return false
 				}
 			}

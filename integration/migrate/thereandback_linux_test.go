@@ -4,6 +4,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/portald/portald/integration/apibed"
 	"github.com/portald/portald/integration/bed"
@@ -91,6 +92,9 @@ func (m *migration) stateOf(proxy *kubeProxy) []string {
 	proxy.start()
 	m.Eventually("kube-proxy to be healthy on the twin", proxy.healthy)
 	defer proxy.stop()
-	m.Eventually("kube-proxy's rules on the twin", func() bool { return m.sees(twin.ruleset()) })
+	rules := ""
+	if !bed.Within(bed.VMTimeout(10*time.Second), func() bool { rules = twin.ruleset(); return m.sees(rules) }) {
+		m.Fatalf("kube-proxy has not written all of its rules on the twin:\n%s", rules)
+	}
 	return state(proxy.b)
 }

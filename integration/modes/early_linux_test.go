@@ -28,7 +28,7 @@ const (
 func TestClientsComeFirst(t *testing.T) {
 	bed.EachMode(t, func(b *bed.Bed, m bed.Mode) {
 		b.ServePods(0, 1)
-		c := &early{Bed: b}
+		c := &early{Bed: b, within: giveUp}
 		c.track()
 		other, cart, taken := inside(b, "other", other4, other6), b.Cart(0, 1), inside(b, "taken", taken4, taken6)
 
@@ -68,7 +68,7 @@ func TestClientsComeFirst(t *testing.T) {
 func TestClientsComeBeforeASuccessor(t *testing.T) {
 	bed.EachMode(t, func(b *bed.Bed, m bed.Mode) {
 		b.ServePods(0, 1)
-		c := &early{Bed: b}
+		c := &early{Bed: b, within: giveUp}
 		c.track()
 		first := b.Start(inside(b, "other", other4, other6), m.Args...)
 		c.dial("before the take-over", bed.HostPort(bed.IP4, 80), bed.HostPort(bed.IP6, 80))
@@ -81,7 +81,7 @@ func TestClientsComeBeforeASuccessor(t *testing.T) {
 func TestDatagramsComeBeforeTheirNodePort(t *testing.T) {
 	bed.EachMode(t, func(b *bed.Bed, m bed.Mode) {
 		b.ServePods(0)
-		c := &early{Bed: b, refused: true}
+		c := &early{Bed: b, within: giveUp, refused: true}
 		c.track()
 		cart := b.Cart(0)
 		d := b.Start(inside(b, cart.Name, bed.IP4, bed.IP6), m.Args...)
@@ -96,7 +96,7 @@ func TestDatagramsComeBeforeTheirNodePort(t *testing.T) {
 func TestRulesAloneComeTooLate(t *testing.T) {
 	b := bed.New(t)
 	b.ServePods(0)
-	c := &early{Bed: b}
+	c := &early{Bed: b, within: 6 * time.Second}
 	c.track()
 	to := bed.HostPort(bed.IP4, 80)
 	c.dial("before there are rules", to)
@@ -128,6 +128,7 @@ func inside(b *bed.Bed, name string, ips ...string) bed.Service {
 type early struct {
 	*bed.Bed
 	refused bool // until there are rules: UDP alone, as a client of TCP gives up
+	within  time.Duration
 	what    string
 	dials   int
 	results chan error
@@ -141,13 +142,8 @@ func (c *early) track() {
 	}
 }
 
-// tooLong is later than the third SYN; where a start of portald takes half a minute, than the seventh.
-func tooLong() time.Duration {
-	if bed.InVM {
-		return 140 * time.Second
-	}
-	return 6 * time.Second
-}
+// giveUp is when clients give up: later than the seventh SYN, since a start of portald may take half a minute.
+const giveUp = 140 * time.Second
 
 // dial has clients outside, in a pod and on the node dial addresses, and waits until conntrack knows them.
 func (c *early) dial(what string, addresses ...string) {
@@ -163,7 +159,7 @@ func (c *early) dial(what string, addresses ...string) {
 				c.dials++
 				go func() {
 					began := time.Now()
-					conn, err := bed.Dial(tooLong(), from, network, to)
+					conn, err := bed.Dial(c.within, from, network, to)
 					if err == nil {
 						err = try(conn)
 						conn.Close()

@@ -49,7 +49,7 @@ func TestHealthCheckPortOfAHostThatDrops(t *testing.T) {
 			}
 			d.Apply(b.Cart(0))
 			for _, host := range []string{b.Node.IPv4.String(), b.Node.IPv6.String()} {
-				if _, err := bed.Dial(bed.AnswerTimeout/20, b.Client, "tcp", bed.HostPort(host, port)); err == nil ||
+				if _, err := bed.Dial(bed.SilenceTimeout, b.Client, "tcp", bed.HostPort(host, port)); err == nil ||
 					strings.Contains(err.Error(), "refused") {
 					t.Errorf("%s: %v once the Service has no such port, want silence", host, err)
 				}
@@ -81,7 +81,7 @@ func dropInput(b *bed.Bed, infix string) {
 
 // checked asks a health-check port as a load balancer does.
 func checked(from *topology.Host, host string, port int) bool {
-	c, err := bed.Dial(bed.AnswerTimeout/20, from, "tcp", bed.HostPort(host, port))
+	c, err := bed.Dial(bed.SilenceTimeout, from, "tcp", bed.HostPort(host, port))
 	if err != nil {
 		return false
 	}

@@ -55,7 +55,7 @@ func TestLeftoverOfAPod(t *testing.T) {
 		wantHealth(http.StatusServiceUnavailable, "0")
 		for _, network := range []string{"tcp", "udp"} {
 			for _, to := range frontends {
-				a, err := bed.AskWithin(bed.AnswerTimeout/20, b.Client, network, to)
+				a, err := bed.AskWithin(bed.SilenceTimeout, b.Client, network, to)
 				if err == nil || strings.Contains(err.Error(), "refused") {
 					b.Errorf("%s %s: %q, %v, want silence: no endpoint is on this node", network, to, a.Pod, err)
 				}

@@ -63,7 +63,7 @@ func (b nodePortBed) address(verb, addr string) {
 
 // served tells whether a host has a NodePort at an address, and whether it has the health check of its Service.
 func (b nodePortBed) served(from *topology.Host, addr string, nodePort int) (port, health bool) {
-	a, err := bed.AskWithin(bed.AnswerTimeout/20, from, "tcp", bed.HostPort(addr, nodePort))
+	a, err := bed.AskWithin(bed.SilenceTimeout, from, "tcp", bed.HostPort(addr, nodePort))
 	return err == nil && a.Pod == "pod0", checked(from, addr, nodePort+1)
 }
 

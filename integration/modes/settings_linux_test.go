@@ -12,18 +12,19 @@ import (
 
 // allSettings sets all that a Service may ask for of its endpoints and clients, but for the algorithm.
 func allSettings() []string {
-	return annotations("eject-after: 2", "retry-budget: 50", "slow-start: 1s", "hedge-after: 100ms",
-		"retry-on: reset-before-response", "wait-for-endpoint: 10s", "wake: deployment/cart=1",
+	return annotations("eject-after: 2", "eject-on: connect,closed-early", "retry-budget: 50", "slow-start: 1s",
+		"hedge-after: 100ms", "retry-on: reset-before-response", "wait-for-endpoint: 10s", "wake: deployment/cart=1",
 		"removed-endpoint: close-when-idle", "dead-peer-timeout: 30s", "max-age: 1h±20%", "max-connections-per-client: 100",
-		"connection-rate: 100000", "connection-rate-per-client: 10000", "max-waiting: 500", "algorithm: random")
+		"connection-rate: 100000", "connection-rate-per-client: 10000", "max-waiting: 500", "algorithm: random",
+		"keep-payload: badly-ended")
 }
 
 // unknownValues are those of the same annotations that a tenant may have misspelt.
 func unknownValues() []string {
-	return annotations("eject-after: often", "retry-budget: '-1'", "slow-start: soon", "hedge-after: x",
+	return annotations("eject-after: often", "eject-on: never", "retry-budget: '-1'", "slow-start: soon", "hedge-after: x",
 		"retry-on: always", "wait-for-endpoint: '5'", "wake: cart", "removed-endpoint: drop", "dead-peer-timeout: never",
 		"max-age: 1ms", "max-connections-per-client: many", "connection-rate: 1/s", "connection-rate-per-client: '-2'",
-		"max-waiting: all", "algorithm: maglev")
+		"max-waiting: all", "algorithm: maglev", "keep-payload: all")
 }
 
 func annotations(all ...string) (out []string) {
@@ -41,8 +42,8 @@ func annotations(all ...string) (out []string) {
 func TestSettingsAreAllSet(t *testing.T) {
 	isOther := func(s service.Setting) bool {
 		switch s.Name {
-		case "mode", "connect-timeouts", "retries", "half-close-timeout", "idle-timeout", "udp-timeout", "max-connections",
-			"client-address", "connection-log", "connection-log-sample", "kernel-records":
+		case "mode", service.DebugUntil, "connect-timeouts", "retries", "half-close-timeout", "idle-timeout", "udp-timeout",
+			"max-connections", "client-address", "connection-log", "connection-log-sample", "kernel-records":
 			return true
 		}
 		return false
@@ -101,6 +102,9 @@ func everySetting(b *bed.Bed, m bed.Mode) {
 	}
 	if log := d.Log.String(); strings.Contains(log, "the daemon's setting is used") {
 		b.Errorf("a setting is a problem:\n%s", log)
+	} else if !strings.Contains(log, "portald.io/max-age]: ") ||
+		!strings.Contains(log, "has no effect where the kernel carries the Service") {
+		b.Errorf("what the kernel does not do is no problem:\n%s", log)
 	}
 	for _, mode := range []string{"userspace", "kernel"} {
 		cart.Mode, cart.Annotations = mode, unknownValues()

@@ -19,7 +19,7 @@ func TestSourceRangesOfANodeWithTheAddress(t *testing.T) {
 		docs := strings.Replace(cart.String(), "spec:\n", "spec:\n  loadBalancerSourceRanges: [203.0.113.0/24]\n", 1)
 		b.Start(docs, m.Args...)
 		reached := func() bool {
-			a, err := bed.AskWithin(bed.AnswerTimeout/20, b.Node, "tcp", bed.HostPort(bed.Balancer4, 80))
+			a, err := bed.AskWithin(bed.SilenceTimeout, b.Node, "tcp", bed.HostPort(bed.Balancer4, 80))
 			return err == nil && a.Pod == "pod0"
 		}
 		if reached() {
@@ -29,7 +29,7 @@ func TestSourceRangesOfANodeWithTheAddress(t *testing.T) {
 		began := time.Now()
 		b.Eventually("the node to be admitted", reached)
 		t.Logf("%s: after %s", m.Name, time.Since(began).Round(time.Millisecond))
-		if _, err := bed.AskWithin(bed.AnswerTimeout/20, b.Client, "tcp", bed.HostPort(bed.Balancer4, 80)); err == nil {
+		if _, err := bed.AskWithin(bed.SilenceTimeout, b.Client, "tcp", bed.HostPort(bed.Balancer4, 80)); err == nil {
 			t.Error("a client outside the ranges is admitted")
 		}
 		b.On(b.Node, "ip", "address", "del", "203.0.113.9/32", "dev", "lo")

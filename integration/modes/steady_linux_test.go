@@ -269,7 +269,11 @@ func (s *steady) sequence(from *topology.Host, to string) {
 			time.Sleep(bed.VMTimeout(10 * time.Millisecond))
 		}
 	})
-	go q.receive(s, heard) // until the connection is closed
+	go func() { // until the connection is closed
+		if err := q.receive(func() { heard.Add(1) }); s.ctx.Err() == nil {
+			s.fail("%s: %w", q.what, err)
+		}
+	}()
 }
 
 func (q *sequence) send() error {
@@ -282,19 +286,17 @@ func (q *sequence) send() error {
 	return err
 }
 
-func (q *sequence) receive(s *steady, heard *counter) {
+// receive calls heard for each datagram that comes back, until there is an error.
+func (q *sequence) receive(heard func()) error {
 	for buf := make([]byte, 100); ; {
 		size, err := q.Read(buf)
 		if err != nil {
-			if s.ctx.Err() == nil {
-				s.fail("%s: %w", q.what, err)
-			}
-			return
+			return err
 		}
 		if err := q.heard(string(buf[:size])); err != nil {
-			s.fail("%s: %w", q.what, err)
+			return err
 		}
-		heard.Add(1)
+		heard()
 	}
 }
 
@@ -319,6 +321,26 @@ func (q *sequence) lost() (n int) {
 		}
 	}
 	return n
+}
+
+func (q *sequence) isBack(n int) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.back[n]
+}
+
+// lostInARow is the most in a row that have not come back.
+func (q *sequence) lostInARow() (most int) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	row := 0
+	for _, back := range q.back {
+		if row++; back {
+			row = 0
+		}
+		most = max(most, row)
+	}
+	return most
 }
 
 // names asks for the pod's name by datagrams from one port. When endpoints change, the answer in flight may be lost,

@@ -3,6 +3,7 @@ package modes
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -33,48 +34,72 @@ func switchUnderLoad(b *bed.Bed, m bed.Mode) {
 	b.ServePods(0, 1, 2)
 	cart, other := b.Cart(0, 1, 2), map[bool]string{true: "userspace", false: "kernel"}[m.Kernel]
 	d := b.Start(cart, m.Args...)
-
-	ctx, stop := context.WithCancel(b.Context())
-	var load sync.WaitGroup
-	var connected, heard atomic.Int64
-	failed := make(chan error, 100)
-	for _, to := range []string{bed.HostPort(bed.IP4, 80), bed.HostPort(bed.IP6, 80), bed.HostPort(b.Node.IPv4.String(),
-		bed.NodePort)} {
-		for _, from := range []*topology.Host{b.Client, b.Net.Pod(0)} {
-			load.Go(func() { failed <- connects(ctx, from, to, &connected) })
-		}
-	}
-	load.Go(func() { failed <- datagrams(b, ctx, bed.HostPort(bed.IP4, 80), &heard) })
-	talks := []*talk{converse(b, bed.HostPort(bed.IP4, 80))}
-
+	l := putLoad(b)
 	for range switches() {
 		for _, mode := range []string{other, ""} {
 			cart.Mode = mode
 			d.Apply(cart)
-			awaitDatagram(b, &heard)
-			if len(talks) < 5 {
-				talks = append(talks, converse(b, bed.HostPort(bed.IP4, 80)), converse(b, bed.HostPort(bed.IP6, 80)))
-			}
-			for _, talk := range talks {
-				talk.goesOn(b)
-			}
+			l.goesOn()
 		}
 	}
-	stop()
-	load.Wait()
-	for range cap(failed) {
-		select {
-		case err := <-failed:
-			if err != nil {
-				b.Error(err)
-			}
-		default:
+	b.Logf("%d connections during %d switches", l.end(int64(2*switches())), 2*switches())
+}
+
+// load is clients that keep connecting, of each kind of frontend, a UDP client, and connections that stay open.
+type load struct {
+	*bed.Bed
+	clients          sync.WaitGroup
+	stop             func()
+	connected, heard atomic.Int64
+	failed           chan error
+	talks            []*talk
+}
+
+func putLoad(b *bed.Bed) *load {
+	b.Helper()
+	ctx, stop := context.WithCancel(b.Context())
+	l := &load{Bed: b, stop: stop, failed: make(chan error, 100)}
+	for _, to := range []string{bed.HostPort(bed.IP4, 80), bed.HostPort(bed.IP6, 80), bed.HostPort(b.Node.IPv4.String(),
+		bed.NodePort)} {
+		for _, from := range []*topology.Host{b.Client, b.Net.Pod(0)} {
+			l.clients.Go(func() { l.failed <- connects(ctx, from, to, &l.connected) })
 		}
 	}
-	b.Logf("%d connections during %d switches", connected.Load(), 2*switches())
-	if connected.Load() < int64(2*switches()) {
-		b.Errorf("%d connections, want at least one per switch", connected.Load())
+	l.clients.Go(func() { l.failed <- datagrams(b, ctx, bed.HostPort(bed.IP4, 80), &l.heard) })
+	l.talks = []*talk{converse(b, bed.HostPort(bed.IP4, 80))}
+	return l
+}
+
+// goesOn waits for one more datagram, so that a switch is complete for UDP, and has each open connection say something.
+func (l *load) goesOn() {
+	l.Helper()
+	if !hears(&l.heard) {
+		l.end(0) // why
+		l.FailNow()
 	}
+	if len(l.talks) < 5 {
+		l.talks = append(l.talks, converse(l.Bed, bed.HostPort(bed.IP4, 80)), converse(l.Bed, bed.HostPort(bed.IP6, 80)))
+	}
+	for _, talk := range l.talks {
+		talk.goesOn(l.Bed)
+	}
+}
+
+// end reports each client that failed, and too few connections.
+func (l *load) end(least int64) (connections int64) {
+	l.Helper()
+	l.stop()
+	l.clients.Wait()
+	close(l.failed)
+	for err := range l.failed {
+		if err != nil {
+			l.Error(err)
+		}
+	}
+	if connections = l.connected.Load(); connections < least {
+		l.Errorf("%d connections, want at least one per switch: %d", connections, least)
+	}
+	return connections
 }
 
 // connects opens one connection after the other and reads the pod's name, until ctx ends.
@@ -88,30 +113,40 @@ func connects(ctx context.Context, from *topology.Host, to string, connected *at
 	return nil
 }
 
-// lost is the time after which a datagram counts as lost. One datagram can be lost between the change of rules and the
-// deletion of the old conntrack entry; the next one must be answered.
-const lost = 500 * time.Millisecond
-
-// datagrams sends requests from one source port and counts the answers. Two unanswered datagrams in a row are an error.
+// datagrams sends numbered requests from one source port, one at a time, and counts what comes back. One can be lost
+// between the change of rules and the deletion of the old conntrack entry; the next one must come back, be it late.
 func datagrams(b *bed.Bed, ctx context.Context, to string, heard *atomic.Int64) error {
 	c, err := bed.Dial(bed.AnswerTimeout, b.Client, "udp", to)
 	if err != nil {
 		return err
 	}
 	defer c.Close()
-	missed, buf := 0, make([]byte, 100)
+	_ = c.SetDeadline(time.Time{})
+	q := &sequence{Conn: c}
+	failed := make(chan error, 1)
+	go func() { // until the connection is closed
+		for {
+			if err := q.receive(func() { heard.Add(1) }); !errors.Is(err, syscall.ECONNREFUSED) {
+				failed <- err
+				return
+			}
+		}
+	}()
 	for n := 0; ctx.Err() == nil; n++ {
-		_ = c.SetDeadline(time.Now().Add(bed.VMTimeout(lost)))
-		if _, err = io.WriteString(c, bed.WhoAreYou); err == nil {
-			_, err = c.Read(buf)
+		if err := q.send(); err != nil && !errors.Is(err, syscall.ECONNREFUSED) {
+			return err
 		}
-		if err == nil {
-			missed = 0
-			heard.Add(1)
-		} else if missed++; missed > 1 {
-			return fmt.Errorf("datagram %d, and the one before it: %w", n, err)
+		for sent := time.Now(); !q.isBack(n) && time.Since(sent) < bed.VMTimeout(500*time.Millisecond); {
+			time.Sleep(2 * time.Millisecond)
 		}
-		time.Sleep(2 * time.Millisecond)
+		select {
+		case err := <-failed:
+			return err
+		default:
+		}
+	}
+	if !bed.Within(bed.AnswerTimeout, func() bool { return q.lostInARow() < 2 }) {
+		return fmt.Errorf("%d datagrams in a row of %d did not come back", q.lostInARow(), q.sent)
 	}
 	return nil
 }
@@ -119,11 +154,15 @@ func datagrams(b *bed.Bed, ctx context.Context, to string, heard *atomic.Int64) 
 // awaitDatagram waits for one more answer, so that each switch is complete for UDP before the next one.
 func awaitDatagram(b *bed.Bed, heard *atomic.Int64) {
 	b.Helper()
-	for before, began := heard.Load(), time.Now(); heard.Load() == before; time.Sleep(time.Millisecond) {
-		if time.Since(began) > bed.AnswerTimeout {
-			b.Fatal("datagrams are no longer answered")
-		}
+	if !hears(heard) {
+		b.Fatal("datagrams are no longer answered")
 	}
+}
+
+// hears tells whether another datagram is answered.
+func hears(heard *atomic.Int64) bool {
+	before := heard.Load()
+	return bed.Within(bed.Patience, func() bool { return heard.Load() > before })
 }
 
 // talk is a connection that stays open.

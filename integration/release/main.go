@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime"
+	"slices"
 )
 
 func main() {
@@ -25,6 +26,9 @@ func main() {
 type target struct{ os, arch string }
 
 var targets = []target{{"linux", "amd64"}, {"linux", "arm64"}, {"windows", "amd64"}}
+
+// plugins are the systems of people who use kubectl.
+var plugins = append(slices.Clone(targets), target{"darwin", "amd64"}, target{"darwin", "arm64"})
 
 func (t target) String() string { return t.os + "/" + t.arch }
 
@@ -52,7 +56,7 @@ func run(ctx context.Context, args []string) error {
 		}
 		return writeNotice(ctx, *classifier, *check)
 	case "pack":
-		p := &packer{targets: targets}
+		p := &packer{targets: targets, plugins: plugins}
 		here := flags.Bool("here", false, "only for the system that this runs on, as a check of the rest")
 		flags.StringVar(&p.nfpm, "nfpm", "", "nfpm")
 		flags.StringVar(&p.cyclonedx, "cyclonedx", "", "cyclonedx-gomod")
@@ -62,6 +66,7 @@ func run(ctx context.Context, args []string) error {
 		}
 		if *here {
 			p.targets = []target{{runtime.GOOS, runtime.GOARCH}}
+			p.plugins = p.targets
 		}
 		return p.run(ctx)
 	}

@@ -76,7 +76,7 @@ func TestOtherFirewalls(t *testing.T) {
 				d := b.Start(b.Cart(0), append([]string{"--iptables-sync-period=1s"}, m.Args...)...)
 				d.ExpectErrors = true
 				reached := func() bool {
-					a, err := bed.AskWithin(bed.AnswerTimeout/10, b.Client, "tcp",
+					a, err := bed.AskWithin(bed.SilenceTimeout, b.Client, "tcp",
 						bed.HostPort(b.Node.IPv4.String(), bed.NodePort))
 					return err == nil && a.Pod == "pod0"
 				}

@@ -187,7 +187,7 @@ func TestNodePortAddresses(t *testing.T) {
 	}
 	for _, to := range []string{bed.HostPort("10.244.0.1", bed.NodePort), bed.HostPort(b.Node.IPv6.String(),
 		bed.NodePort)} {
-		if a, err := bed.AskWithin(bed.AnswerTimeout/10, b.Client, "tcp", to); err == nil {
+		if a, err := bed.AskWithin(bed.SilenceTimeout, b.Client, "tcp", to); err == nil {
 			t.Errorf("at %s: answered by %q, want no answer", to, a.Pod)
 		}
 	}

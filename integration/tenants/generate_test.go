@@ -100,6 +100,7 @@ func (t *tenant) annotations() map[string]string {
 		"portald.io/idle-timeout":   pick(t, "", "1ns", "9000h", "1"),
 
 		"portald.io/eject-after":  pick(t, "", "0", "1", "100", "101", "never"),
+		"portald.io/eject-on":     pick(t, "", "connect", "closed-early,connect", "closed-early,closed-early", ",", "all"),
 		"portald.io/retry-budget": pick(t, "", "0", "1", "10000", "10001", "20%"),
 		"portald.io/retry-on": pick(t, "", "connect", "reset-before-response", "reset-before-response,connect",
 			"reset-before-response,reset-before-response", ",", "always"),
@@ -113,7 +114,10 @@ func (t *tenant) annotations() map[string]string {
 		"portald.io/max-connections-per-client": pick(t, "", "0", "1", "2147483647", "-1", "2147483648"),
 		"portald.io/connection-rate":            pick(t, "", "0", "1", "1000000", "1000001", "1/s"),
 		"portald.io/connection-rate-per-client": pick(t, "", "0", "1", "1000000", "1000001", "-1"),
-		"portald.io/max-waiting":                pick(t, "", "0", "1", "100000", "100001", "-1"),
+		"portald.io/debug-until": pick(t, "", "", "2020-01-01T00:00:00Z", "2100-01-01T00:00:00+14:00",
+			time.Now().Add(time.Hour).Format(time.RFC3339), "10m", "2026-11-28 10:20"),
+		"portald.io/max-waiting":  pick(t, "", "0", "1", "100000", "100001", "-1"),
+		"portald.io/keep-payload": pick(t, "", "badly-ended", "off", "all", "badly-ended,off"),
 	}
 }
 

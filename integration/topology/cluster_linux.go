@@ -93,7 +93,7 @@ func trunk(a *Host, aName string, behindB []netip.Prefix, b *Host, bName string,
 	if err := b.trunkEnd(bName, a, behindA); err != nil {
 		return err
 	}
-	return a.carries(aName)
+	return carry(a, aName, b, bName)
 }
 
 func (h *Host) trunkEnd(name string, other *Host, behind []netip.Prefix) error {

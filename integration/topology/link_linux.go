@@ -5,10 +5,13 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
+
+	"github.com/portald/portald/platform/rtnl"
 )
 
 func (h *Host) linkAll(kind string, to []*Host, s side) error {
@@ -34,7 +37,7 @@ func (h *Host) link(to *Host, name string, gw4, gw6 netip.Addr) error {
 	if err := to.Do(func() error { return attach("eth0", other, own, true) }); err != nil {
 		return err
 	}
-	return h.carries(name)
+	return carry(h, name, to, "eth0")
 }
 
 // cable makes a veth pair between two hosts.
@@ -58,8 +61,17 @@ func (h *Host) cable(name string, to *Host, nameThere string) error {
 // linkTime is how long a link may take to carry packets: on a machine without load less than a millisecond.
 const linkTime = 10 * time.Second
 
-// carries waits until the end of a link that was up first knows that the other one is: the kernel tells it in the
-// background. Until then it drops what is sent, and asks for the other's address once more after a second.
+// carry waits until both ends of a link carry packets.
+func carry(a *Host, aName string, b *Host, bName string) error {
+	if err := a.carries(aName); err != nil {
+		return err
+	}
+	return b.carries(bName)
+}
+
+// carries waits until an end of a link knows that the other one is up, and its addresses lead here: the kernel does
+// both in the background. Until then it drops what is sent and asks for the other's address once more after a second,
+// or sends there what is for itself.
 func (h *Host) carries(name string) error {
 	return h.Do(func() error {
 		for start := time.Now(); time.Since(start) < linkTime; time.Sleep(100 * time.Microsecond) {
@@ -67,12 +79,25 @@ func (h *Host) carries(name string) error {
 			if err != nil {
 				return err
 			}
-			if link.Attrs().OperState == netlink.OperUp {
+			addrs, err := rtnl.Addresses(link, netlink.FAMILY_ALL)
+			if err != nil {
+				return err
+			}
+			if link.Attrs().OperState == netlink.OperUp && !slices.ContainsFunc(addrs, elsewhere) {
 				return nil
 			}
 		}
 		return fmt.Errorf("%s does not carry packets after %s", name, linkTime)
 	})
+}
+
+// elsewhere tells whether an address that this host was given does not lead here yet.
+func elsewhere(a netlink.Addr) bool {
+	if a.IP.IsLinkLocalUnicast() { // the kernel's own, which it tries for a second
+		return false
+	}
+	routes, err := netlink.RouteGet(a.IP)
+	return err != nil || len(routes) == 0 || routes[0].Type != unix.RTN_LOCAL
 }
 
 // attach gives an interface its own addresses and routes to those of the other end, and if wanted to everything by it.

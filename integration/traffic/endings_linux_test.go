@@ -143,7 +143,7 @@ func TestUpload(t *testing.T) {
 		_, _ = io.WriteString(c, hex.EncodeToString(sum.Sum(nil)))
 	})
 	d := b.Start(b.Cart(0))
-	c, err := bed.Dial(time.Minute, b.Client, "tcp", bed.HostPort(bed.IP4, 80))
+	c, err := bed.Dial(bed.LongestTest, b.Client, "tcp", bed.HostPort(bed.IP4, 80))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,11 +17,11 @@ func TestLateAnswersOverUDP(t *testing.T) {
 	for _, engine := range []string{"epoll", "goroutine"} {
 		t.Run(engine, func(t *testing.T) {
 			b := bed.New(t)
-			b.Must(b.Node.Sysctl("netfilter/nf_conntrack_udp_timeout", "2"))
-			b.Must(b.Node.Sysctl("netfilter/nf_conntrack_udp_timeout_stream", "3"))
+			b.Must(b.Node.Sysctl("netfilter/nf_conntrack_udp_timeout", "4"))
+			b.Must(b.Node.Sysctl("netfilter/nf_conntrack_udp_timeout_stream", "4"))
 			served, err := b.Net.Pod(0).ListenPacket("udp", fmt.Sprintf("[::]:%d", bed.PodPort))
 			b.Must(err)
-			const late = 5 * time.Second
+			const late = 8 * time.Second
 			var serving sync.WaitGroup
 			serving.Go(func() {
 				buf := make([]byte, 100)
@@ -42,7 +42,7 @@ func TestLateAnswersOverUDP(t *testing.T) {
 			var clients sync.WaitGroup
 			for _, to := range b.Frontends()[b.Client] {
 				clients.Go(func() {
-					c, err := bed.Dial(time.Minute, b.Client, "udp", to)
+					c, err := bed.Dial(bed.LongestTest, b.Client, "udp", to)
 					if err != nil {
 						t.Error(err)
 						return

@@ -165,7 +165,7 @@ func TestSourceRanges(t *testing.T) {
 		func(r bed.Record) bool { return r.Outcome == "source_range" }); r.Portal != "LoadBalancerIP" || r.Endpoint != "" {
 		t.Errorf("recorded as %s", r)
 	}
-	if a, err := bed.AskWithin(bed.AnswerTimeout/10, b.Client, "udp", bed.HostPort(bed.Balancer4, 80)); err == nil {
+	if a, err := bed.AskWithin(bed.SilenceTimeout, b.Client, "udp", bed.HostPort(bed.Balancer4, 80)); err == nil {
 		t.Errorf("from outside the ranges over UDP: answered by %q", a.Pod)
 	}
 	if a, err := bed.Ask(b.Client, "tcp", bed.HostPort(bed.IP4, 80)); err != nil || a.Pod != "pod0" {

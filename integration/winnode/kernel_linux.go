@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/portald/portald/integration/topology"
+	"github.com/portald/portald/platform/rtnl"
 	"github.com/portald/portald/portal/netshtest"
 )
 
@@ -19,7 +20,7 @@ type kernel struct{ node *topology.Host }
 
 func (k kernel) Interfaces() (out []netshtest.Interface, err error) {
 	err = k.node.Do(func() error {
-		links, err := netlink.LinkList()
+		links, err := rtnl.Links()
 		if err != nil {
 			return err
 		}
@@ -37,7 +38,7 @@ func (k kernel) Interfaces() (out []netshtest.Interface, err error) {
 
 func describe(l netlink.Link) (netshtest.Interface, error) {
 	i := netshtest.Interface{Name: l.Attrs().Name, Index: l.Attrs().Index}
-	addrs, err := netlink.AddrList(l, netlink.FAMILY_ALL)
+	addrs, err := rtnl.Addresses(l, netlink.FAMILY_ALL)
 	for _, a := range addrs {
 		if prefix, err := netip.ParsePrefix(a.IPNet.String()); err == nil {
 			i.Addresses = append(i.Addresses, netshtest.Address{Prefix: prefix, State: netshtest.Preferred})

@@ -25,7 +25,7 @@ func Build(ctx context.Context, dir string, starter ...string) (p Programs, err 
 	for path, pkg := range map[string]string{
 		p.Portald: "github.com/portald/portald/cmd/portald", p.netsh: "github.com/portald/portald/integration/winnode/netsh",
 	} {
-		cmd := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-o", path, pkg)
+		cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-o", path, pkg)
 		cmd.Env = append(os.Environ(), "GOOS=windows", "GOARCH=amd64", "CGO_ENABLED=0")
 		if out, err := cmd.CombinedOutput(); err != nil {
 			return p, fmt.Errorf("build %s for Windows: %w\n%s", pkg, err, out)

@@ -17,6 +17,9 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/portald/portald/proxy/changes"
+	"github.com/portald/portald/proxy/payload"
 )
 
 // fake is a daemon with these connections.
@@ -37,6 +40,8 @@ func (f *fake) daemon() Daemon {
 			}
 			f.tcpInfos += len(to)
 		},
+		Changes: changes.NewLog(16),
+		Payload: payload.NewRing(1 << 20).Content,
 		Cut: func(id uint64) bool {
 			return slices.ContainsFunc(f.open, func(c Connection) bool { return c.ID == id })
 		},
@@ -93,6 +98,8 @@ func full(v reflect.Value, n *int) {
 	case **TCP:
 		*at = new(TCP)
 		full(reflect.ValueOf(*at).Elem(), n)
+	case **float64:
+		*at = new(float64(*n) / 7)
 	case *string:
 		*at = fmt.Sprintf("text <%d> \"\u2028\x00\x1b[31m\\", *n)
 	case *int:
@@ -164,6 +171,17 @@ func TestCut(t *testing.T) {
 	got, err := c.Cut(t.Context(), 1, 2, 3)
 	if err != nil || !slices.Equal(got.Cut, []uint64{1, 3}) || !slices.Equal(got.Missing, []uint64{2}) {
 		t.Errorf("%v %v", got, err)
+	}
+	if _, err := c.Cut(t.Context(), 2); err != nil { // nothing is cut, and nothing changes
+		t.Error(err)
+	}
+	var told []string
+	err = c.Changes(t.Context(), ChangeQuery{Last: 10}, func(l *changes.Line) error {
+		told = append(told, l.Text)
+		return nil
+	}, nil)
+	if err != nil || !slices.Equal(told, []string{"connections or UDP sessions cut by portald cut: 2"}) {
+		t.Errorf("%q %v", told, err)
 	}
 }
 

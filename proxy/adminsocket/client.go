@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"net"
 	"net/http"
 	"net/url"
@@ -33,17 +34,27 @@ var (
 // Client sends requests to a daemon. Safe for concurrent use. Each call connects again if it has to, so a Client
 // outlives a restart of the daemon; a call returns as soon as its ctx ends.
 type Client struct {
-	socket string
-	http   http.Client
+	where string // the daemon, in errors
+	local bool   // it is at a socket of this host
+	http  http.Client
 }
 
 // NewClient returns a client of the daemon at a socket; empty: DefaultSocket. It does not connect yet: Info tells
 // whether the daemon is there.
 func NewClient(socket string) *Client {
-	c := &Client{socket: cmp.Or(socket, DefaultSocket)}
+	socket = cmp.Or(socket, DefaultSocket)
+	c := NewClientOver(socket, func(ctx context.Context) (net.Conn, error) { return dial(ctx, socket) })
+	c.local = true
+	return c
+}
+
+// NewClientOver returns a client of a daemon that is not at a socket of this host: dial connects to it. Errors call it
+// by the text where.
+func NewClientOver(where string, dial func(context.Context) (net.Conn, error)) *Client {
+	c := &Client{where: where}
 	c.http.Transport = &http.Transport{
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			connection, err := dial(ctx, c.socket)
+			connection, err := dial(ctx)
 			if err != nil {
 				return nil, notConnected{err}
 			}
@@ -53,6 +64,9 @@ func NewClient(socket string) *Client {
 	}
 	return c
 }
+
+// Dial connects to the socket of a daemon, for others who speak its API.
+func Dial(ctx context.Context, socket string) (net.Conn, error) { return dial(ctx, socket) }
 
 // notConnected marks the errors of dialling. Whatever else net/http returns comes from a daemon that was there: its
 // own errors for a connection that is closed are many, and not all of them can be told by errors.Is.
@@ -126,8 +140,7 @@ func (c *Client) EachRow(ctx context.Context, path string, query url.Values, do 
 		return err
 	}
 	defer response.Close()
-	lines := bufio.NewScanner(response)
-	lines.Buffer(make([]byte, chunk), maxRow)
+	lines := scanner(response, chunk)
 	for lines.Scan() {
 		switch row := bytes.TrimSuffix(lines.Bytes(), []byte(",")); string(row) {
 		case "[":
@@ -146,6 +159,52 @@ func (c *Client) EachRow(ctx context.Context, path string, query url.Values, do 
 	return fmt.Errorf("read portald's answer: %w", cmp.Or(lines.Err(), io.ErrUnexpectedEOF))
 }
 
+// EachLine asks a path whose answer is a stream, a line for each element, and calls do for the JSON of each, which is
+// overwritten by the next, until do fails or the stream ends. It calls open once the daemon answers, and whenever it
+// says that it is busy.
+func (c *Client) EachLine(
+	ctx context.Context, method, path string, query url.Values, open func(), do func(line []byte) error,
+) error {
+	response, err := c.openLines(ctx, method, path, query)
+	if err != nil {
+		return err
+	}
+	defer response.Close()
+	open()
+	lines := scanner(response, lineChunk)
+	for lines.Scan() {
+		if len(lines.Bytes()) == 0 {
+			open()
+			continue
+		}
+		if err := do(lines.Bytes()); err != nil {
+			return err
+		}
+	}
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return lines.Err()
+}
+
+// scanner scans lines, of which so many bytes are read at a time. A part of a line, where an answer breaks off, is
+// none.
+func scanner(r io.Reader, buffer int) *bufio.Scanner {
+	lines := bufio.NewScanner(r)
+	lines.Buffer(make([]byte, buffer), maxRow)
+	lines.Split(func(text []byte, atEOF bool) (int, []byte, error) {
+		n, line, err := bufio.ScanLines(text, false)
+		if n == 0 && atEOF && len(text) > 0 {
+			return 0, nil, io.ErrUnexpectedEOF
+		}
+		return n, line, err
+	})
+	return lines
+}
+
+// lineChunk is what is read of a stream at a time, in bytes: hundreds of streams may be open for a long time.
+const lineChunk = 16 << 10
+
 // maxRow bounds an element of a list, in bytes.
 const maxRow = 1 << 20
 
@@ -154,7 +213,21 @@ const maxRow = 1 << 20
 func (c *Client) Records(
 	ctx context.Context, q RecordQuery, do func(*connlog.Line) error, gap func(Gap) error,
 ) error {
-	response, err := c.open(ctx, http.MethodGet, "/v1/records?"+q.Values().Encode(), nil)
+	return c.ReadRecords(ctx, q, RecordReader{Record: do, Gap: gap})
+}
+
+// RecordReader has what is called for parts of an answer, until one of them fails.
+type RecordReader struct {
+	Record func(*connlog.Line) error
+	Gap    func(Gap) error // some are missing because the caller was too slow
+	// Reach is called once for each node, with History; nil: the caller does not ask. A daemon that knows no History calls
+	// none.
+	Reach func(Reach) error
+}
+
+// ReadRecords is Records, of files too. A daemon that reads no files, because it is older, answers as without History.
+func (c *Client) ReadRecords(ctx context.Context, q RecordQuery, reader RecordReader) error {
+	response, err := c.openLines(ctx, http.MethodGet, "/v1/records", q.Values())
 	if err != nil {
 		return err
 	}
@@ -169,25 +242,57 @@ func (c *Client) Records(
 		case err != nil:
 			return fmt.Errorf("%w any more: it ended, or closed this stream", ErrNotReachable)
 		}
-		if err := readRecord(line, do, gap); err != nil {
+		if len(line) == 1 { // files are being read
+			continue
+		}
+		if err := reader.read(line); err != nil {
 			return err
 		}
 	}
 }
 
-func readRecord(line []byte, do func(*connlog.Line) error, gap func(Gap) error) error {
-	if bytes.HasPrefix(line, []byte(gapMark)) {
-		var g Gap
-		if err := json.Unmarshal(line, &g); err != nil {
-			return fmt.Errorf("read portald's answer: %w", err)
-		}
-		return gap(g)
+// openLines opens a stream. A daemon that reads no files, because it is older, gives what it has in memory.
+func (c *Client) openLines(ctx context.Context, method, path string, query url.Values) (io.ReadCloser, error) {
+	response, err := c.open(ctx, method, path+"?"+query.Encode(), nil)
+	if !query.Has(historyKey) || err == nil || !strings.Contains(err.Error(), noHistory) {
+		return response, err
 	}
+	query = maps.Clone(query)
+	query.Del(historyKey)
+	return c.open(ctx, method, path+"?"+query.Encode(), nil)
+}
+
+// noHistory is in the answer of a daemon that knows no History.
+const noHistory = `there is no key "` + historyKey + `"`
+
+// IsOfNode tells whether a line of a stream is about a node, a Reach or a PayloadKept, and not of a connection.
+func IsOfNode(line []byte) bool {
+	return bytes.HasPrefix(line, []byte(reachMark)) || bytes.HasPrefix(line, []byte(keptMark))
+}
+
+func (r *RecordReader) read(line []byte) error {
+	var g Gap
+	var reach reachLine
 	var l connlog.Line
-	if err := json.Unmarshal(line, &l); err != nil {
+	switch {
+	case bytes.HasPrefix(line, []byte(gapMark)):
+		return readLine(line, &g, func() error { return r.Gap(g) })
+	case bytes.HasPrefix(line, []byte(reachMark)):
+		return readLine(line, &reach, func() error {
+			if r.Reach == nil || reach.Reach == nil {
+				return nil
+			}
+			return r.Reach(*reach.Reach)
+		})
+	}
+	return readLine(line, &l, func() error { return r.Record(&l) })
+}
+
+func readLine(line []byte, into any, do func() error) error {
+	if err := json.Unmarshal(line, into); err != nil {
 		return fmt.Errorf("read portald's answer: %w", err)
 	}
-	return do(&l)
+	return do()
 }
 
 // Services returns the service ports that match, in the order of their names.
@@ -212,8 +317,14 @@ func (c *Client) Undrain(ctx context.Context, d Drain) (result DrainResult, err 
 }
 
 // Cut ends connections and sessions by force. The answer says which of the ids were not found.
-func (c *Client) Cut(ctx context.Context, ids ...uint64) (result CutResult, err error) {
-	return result, c.Post(ctx, "/v1/cut", Cut{ids}, &result)
+func (c *Client) Cut(ctx context.Context, ids ...uint64) (CutResult, error) {
+	return c.CutOn(ctx, "", ids...)
+}
+
+// CutOn is Cut of connections of a node, as PortaldNode of Connection names it: ids of different nodes may be equal. A
+// client of one daemon has no other node than "".
+func (c *Client) CutOn(ctx context.Context, node string, ids ...uint64) (result CutResult, err error) {
+	return result, c.Post(ctx, "/v1/cut", Cut{IDs: ids, PortaldNode: node}, &result)
 }
 
 // SetLogLevel sets the level of the daemon's own log until its next start, or until its configuration changes.
@@ -224,6 +335,19 @@ func (c *Client) SetLogLevel(ctx context.Context, level string) error {
 // Get gets a path, and decodes the answer's JSON.
 func (c *Client) Get(ctx context.Context, path string, query url.Values, into any) error {
 	return c.exchange(ctx, http.MethodGet, path+"?"+query.Encode(), nil, into)
+}
+
+// Copy writes what a path answers to an output, as it is.
+func (c *Client) Copy(ctx context.Context, path string, to io.Writer) error {
+	response, err := c.open(ctx, http.MethodGet, path, nil)
+	if err != nil {
+		return err
+	}
+	defer response.Close()
+	if _, err := io.Copy(to, response); err != nil {
+		return fmt.Errorf("read portald's answer: %w", err)
+	}
+	return nil
 }
 
 // Post sends JSON to a path, and reads the answer's.
@@ -274,15 +398,17 @@ func (c *Client) unreached(ctx context.Context, err error) error {
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
+	case !c.local:
+		return fmt.Errorf("%w at %s: %w", ErrNotReachable, c.where, why)
 	case errors.Is(err, fs.ErrPermission):
 		return fmt.Errorf("%w: only root may ask portald at %s: run this as root, or in portald's pod", ErrPermission,
-			c.socket)
+			c.where)
 	case !unconnected: // the daemon closes the connections of other users at once
 		return fmt.Errorf("%w at %s (%w): it is stopping, this user is neither root nor the user it runs as, or another "+
-			"program listens there (--socket of this command)", ErrNotReachable, c.socket, why)
+			"program listens there (--socket of this command)", ErrNotReachable, c.where, why)
 	}
 	return fmt.Errorf("%w at %s (%w): it does not run on this node, or listens elsewhere (--admin-socket of the daemon, "+
-		"--socket of this command)", ErrNotReachable, c.socket, why)
+		"--socket of this command)", ErrNotReachable, c.where, why)
 }
 
 // check returns the error that an answer is.

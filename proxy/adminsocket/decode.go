@@ -69,8 +69,10 @@ func (r *connectionReader) connection(c *Connection) {
 	c.Endpoint = r.address(`,"endpoint":`)
 	c.Pod = r.text(`,"pod":`)
 	c.Node = r.text(`,"node":`)
+	c.EndpointState = r.textIfAny(`,"endpoint_state":`)
 	c.Start = r.time(`,"start":`)
 	c.LastMoved = r.time(`,"last_moved":`)
+	c.FirstByteMS = r.floatOrNull(`,"first_byte_ms":`)
 	c.Attempts = int(r.count(`,"attempts":`))
 	c.BytesFromClient = r.count(`,"bytes_from_client":`)
 	c.BytesToEndpoint = r.count(`,"bytes_to_endpoint":`)
@@ -78,6 +80,7 @@ func (r *connectionReader) connection(c *Connection) {
 	c.BytesToClient = r.count(`,"bytes_to_client":`)
 	c.ClientTCP = r.tcp(`,"client_tcp":`)
 	c.EndpointTCP = r.tcp(`,"endpoint_tcp":`)
+	c.PortaldNode = r.textIfAny(`,"portald_node":`)
 	r.expect("}")
 }
 
@@ -152,6 +155,15 @@ func (r *connectionReader) float(key string) float64 {
 	f, err := strconv.ParseFloat(r.number(), 64)
 	r.bad = r.bad || err != nil
 	return f
+}
+
+func (r *connectionReader) floatOrNull(key string) *float64 {
+	if rest, null := strings.CutPrefix(r.rest, key+"null"); null {
+		r.rest = rest
+		return nil
+	}
+	f := r.float(key)
+	return &f
 }
 
 func (r *connectionReader) time(key string) time.Time {

@@ -28,8 +28,16 @@ func appendConnection(b []byte, c *Connection) ([]byte, error) {
 	b = connlog.AppendJSONAddress(append(b, `,"endpoint":`...), c.Endpoint)
 	b = connlog.AppendJSONText(append(b, `,"pod":`...), c.Pod)
 	b = connlog.AppendJSONText(append(b, `,"node":`...), c.Node)
+	if c.EndpointState != "" {
+		b = connlog.AppendJSONText(append(b, `,"endpoint_state":`...), c.EndpointState)
+	}
 	b = appendTime(append(b, `,"start":`...), c.Start)
 	b = appendTime(append(b, `,"last_moved":`...), c.LastMoved)
+	if b = append(b, `,"first_byte_ms":`...); c.FirstByteMS != nil {
+		b = appendMilliseconds(b, *c.FirstByteMS)
+	} else {
+		b = append(b, "null"...)
+	}
 	b = strconv.AppendInt(append(b, `,"attempts":`...), int64(c.Attempts), 10)
 	b = strconv.AppendInt(append(b, `,"bytes_from_client":`...), c.BytesFromClient, 10)
 	b = strconv.AppendInt(append(b, `,"bytes_to_endpoint":`...), c.BytesToEndpoint, 10)
@@ -37,6 +45,9 @@ func appendConnection(b []byte, c *Connection) ([]byte, error) {
 	b = strconv.AppendInt(append(b, `,"bytes_to_client":`...), c.BytesToClient, 10)
 	b = appendTCP(b, `,"client_tcp":`, c.ClientTCP)
 	b = appendTCP(b, `,"endpoint_tcp":`, c.EndpointTCP)
+	if c.PortaldNode != "" {
+		b = connlog.AppendJSONText(append(b, `,"portald_node":`...), c.PortaldNode)
+	}
 	return append(b, '}'), nil
 }
 

@@ -9,7 +9,7 @@ func (h *Handler) explain(w http.ResponseWriter, r *http.Request) error {
 	if err := onlyKeys(query, "what", "from"); err != nil {
 		return err
 	}
-	report, err := h.daemon.Explain(r.Context(), query.Get("what"), query.Get("from"))
+	report, err := h.daemon.Explain(r.Context(), query.Get("what"), query.Get("from"), false)
 	if err != nil {
 		return badRequest("explain %w", err)
 	}

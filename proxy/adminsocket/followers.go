@@ -22,8 +22,10 @@ var errTooMany = fmt.Errorf("%d clients follow the records already, or half as m
 
 // followers are the clients that follow records. Safe for concurrent use.
 type followers struct {
-	mu  sync.Mutex
-	all []*stream // guarded by mu
+	most    int   // places
+	tooMany error // to a client for which there is none
+	mu      sync.Mutex
+	all     []*stream // guarded by mu
 }
 
 // enter gives a client a place, perhaps from the client which has not read for the longest time. Clients by TCP may be
@@ -31,12 +33,12 @@ type followers struct {
 func (f *followers) enter(s *stream) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	most := maxFollowers
+	most := f.most
 	if s.byTCP {
-		most = maxFollowers / 2
+		most /= 2
 	}
 	if len(f.all) >= most && !f.cutStuck(s.byTCP, time.Now()) {
-		return statusError{errTooMany, http.StatusServiceUnavailable}
+		return statusError{f.tooMany, http.StatusServiceUnavailable}
 	}
 	f.all = append(f.all, s)
 	return nil
@@ -74,6 +76,19 @@ type stream struct {
 	byTCP      bool
 	waits      atomic.Int64 // since when a write has waited for the client, in ns of Unix time; 0: none does
 	isCut      atomic.Bool
+}
+
+// lines begins an answer of a JSON object a line. One that goes on takes a place until leave.
+func (h *Handler) lines(w http.ResponseWriter, r *http.Request, follow bool) (to *stream, leave func(), err error) {
+	to, leave = newStream(w, r), func() {}
+	if follow {
+		if err := h.followers.enter(to); err != nil {
+			return nil, nil, err
+		}
+		leave = func() { h.followers.leave(to) }
+	}
+	w.Header().Set("Content-Type", "application/x-ndjson")
+	return to, leave, nil
 }
 
 func newStream(w http.ResponseWriter, r *http.Request) *stream {

@@ -1,6 +1,11 @@
 package adminsocket
 
-import "net/http"
+import (
+	"fmt"
+	"net/http"
+
+	"github.com/portald/portald/proxy/changes"
+)
 
 // Handler answers the requests of the API.
 type Handler struct {
@@ -10,14 +15,17 @@ type Handler struct {
 	readOnly *http.ServeMux
 
 	followers followers
+	readers   followers     // of files
 	lists     chan struct{} // each that is under way takes a place
 	tcpLists  chan struct{} // and one here too, if its client is one of TCP
+	captures  captures
 }
 
 // view is a path that changes nothing.
 type view struct {
 	path, about string
 	serve       func(w http.ResponseWriter, r *http.Request) error
+	forRoot     func(w http.ResponseWriter, r *http.Request) error // in its place at the socket; nil: the same
 }
 
 // ServeHTTP answers requests that may change something: it is for a socket that only root can open.
@@ -31,6 +39,13 @@ func (h *Handler) info(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	return writeJSON(w, h.daemon.Info())
+}
+
+func (h *Handler) configuration(w http.ResponseWriter, r *http.Request) error {
+	if err := noQuery(r); err != nil {
+		return err
+	}
+	return writeJSON(w, h.daemon.Configuration())
 }
 
 // index lists the paths, for a person.
@@ -54,6 +69,10 @@ func (h *Handler) cut(w http.ResponseWriter, r *http.Request) error {
 		} else {
 			answer.Missing = append(answer.Missing, id)
 		}
+	}
+	if n := len(answer.Cut); n > 0 {
+		h.daemon.Changes.Add(changes.Change{Kind: changes.ConnectionsCut,
+			What: fmt.Sprintf("connections or UDP sessions cut by portald cut: %d", n)})
 	}
 	return writeJSON(w, answer)
 }

@@ -33,7 +33,7 @@ func TestAnswersArePrintable(t *testing.T) {
 	r := ended(1)
 	r.Endpoint.Pod, r.Service.Name, r.Error = hostile, hostile, hostile
 	d.Records.Observe(r)
-	d.Explain = func(_ context.Context, what, _ string) (*explain.Report, error) {
+	d.Explain = func(_ context.Context, what, _ string, _ bool) (*explain.Report, error) {
 		if what == "wrong" {
 			return nil, errors.New(hostile)
 		}

@@ -14,6 +14,7 @@ func (q *ConnectionQuery) Match(c *Connection, now time.Time) bool {
 	return anyOf(q.IDs, func(id uint64) bool { return id == c.ID }) &&
 		anyOf(q.Protocols, func(p string) bool { return p == c.Protocol }) &&
 		anyOf(q.States, func(s string) bool { return s == c.State }) &&
+		anyOf(q.EndpointStates, func(s string) bool { return s == c.EndpointState }) &&
 		anyOf(q.CarriedBy, func(by string) bool { return by == c.CarriedBy }) &&
 		anyOf(q.Namespaces, func(n string) bool { return within(c.Service, n) }) &&
 		anyOf(q.Services, func(s string) bool { return connlog.IsService(s, c.Service) }) &&

@@ -20,9 +20,11 @@ type ConnectionQuery struct {
 	Endpoints  []string       // address:port, address or pod
 	Protocols  []string       // tcp, udp
 	States     []string
-	CarriedBy  []string      // userspace, kernel
-	Older      time.Duration // it is open for at least so long
-	Idle       time.Duration // no byte has moved for so long
+	// EndpointStates are of the endpoint in its Service now: see Connection.
+	EndpointStates []string
+	CarriedBy      []string      // userspace, kernel
+	Older          time.Duration // it is open for at least so long
+	Idle           time.Duration // no byte has moved for so long
 
 	Sort  Order // empty: in no order
 	Limit int   // the first so many; 0: all
@@ -74,15 +76,16 @@ func addPorts(v url.Values, ports []uint16) {
 func (q *ConnectionQuery) texts() map[string]*[]string {
 	return map[string]*[]string{
 		"namespace": &q.Namespaces, "service": &q.Services, "pod": &q.Pods, "endpoint": &q.Endpoints,
-		"proto": &q.Protocols, "state": &q.States, "carried-by": &q.CarriedBy,
+		"proto": &q.Protocols, "state": &q.States, "endpoint-state": &q.EndpointStates,
+		"carried-by": &q.CarriedBy,
 	}
 }
 
 // parseConnections is the inverse of Values.
 func parseConnections(v url.Values) (*ConnectionQuery, error) {
 	q := &ConnectionQuery{}
-	err := onlyKeys(v, "id", "namespace", "service", "pod", "ip", "port", "endpoint", "proto", "state", "carried-by",
-		"older", "idle", "sort", "limit", "tcp")
+	err := onlyKeys(v, "id", "namespace", "service", "pod", "ip", "port", "endpoint", "proto", "state",
+		"endpoint-state", "carried-by", "older", "idle", "sort", "limit", "tcp")
 	if err != nil {
 		return nil, err
 	}

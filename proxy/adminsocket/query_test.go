@@ -17,7 +17,7 @@ func TestQueryValues(t *testing.T) {
 		IDs: []uint64{1, 2}, Namespaces: []string{"a"}, Services: []string{"a/b:c", "d"}, Pods: []string{"p"},
 		IPs:   []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("2001:db8::1/128")},
 		Ports: []uint16{80, 65535}, Endpoints: []string{"10.0.0.1:80"}, Protocols: []string{"tcp"},
-		States: []string{"open"}, CarriedBy: []string{"kernel"},
+		States: []string{"open"}, EndpointStates: []string{"removed"}, CarriedBy: []string{"kernel"},
 		Older: time.Minute, Idle: 1500 * time.Millisecond, Sort: ByIdle, Limit: 7, TCP: true,
 	}
 	for i := range reflect.TypeFor[ConnectionQuery]().NumField() {

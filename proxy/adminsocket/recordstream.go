@@ -17,15 +17,22 @@ type RecordQuery struct {
 	Filter connlog.Filter
 	Last   int  // the latest so many of those in memory
 	Follow bool // then those to come, until the client leaves or the daemon ends
+	// History: also of the connection log's files, if those in memory do not reach as far back as the Filter, or are
+	// fewer than Last; of files there may be more than Last.
+	History bool
 }
 
 // Gap is in the answer in place of records that came faster than the client read.
 type Gap struct {
-	Missed uint64 `json:"missed"` // of all records, not of those that match
+	Missed      uint64 `json:"missed"`                 // of all records, not of those that match
+	PortaldNode string `json:"portald_node,omitempty"` // whose, where several nodes were asked
 }
 
 // gapMark begins the line of a gap.
 const gapMark = `{"missed":`
+
+// historyKey is the key of History in a query.
+const historyKey = "history"
 
 // Values are the query of a request.
 func (q *RecordQuery) Values() url.Values {
@@ -34,27 +41,40 @@ func (q *RecordQuery) Values() url.Values {
 	if q.Follow {
 		v.Set("follow", "1")
 	}
+	if q.History {
+		v.Set(historyKey, "1")
+	}
 	return v
 }
 
-// parseRecords is the inverse of Values.
-func parseRecords(v url.Values) (*RecordQuery, error) {
-	known := []string{"last", "follow"}
+// parseRecords is the inverse of Values. More keys are allowed where they are for root.
+func parseRecords(v url.Values, more ...string) (*RecordQuery, error) {
+	filter, last, p, err := parseFilter(v, append(more, "follow"))
+	if err != nil {
+		return nil, err
+	}
+	q := &RecordQuery{Filter: *filter, Last: last}
+	q.Follow = one(p, "follow", "true or false", strconv.ParseBool)
+	q.History = one(p, historyKey, "true or false", strconv.ParseBool)
+	return q, p.err
+}
+
+// parseFilter reads a filter, and how many of the latest records are wanted, from a query that may have more keys: of
+// these the parser knows, and has the error of what it has read.
+func parseFilter(v url.Values, more []string) (*connlog.Filter, int, *parser, error) {
+	known := append(more, "last")
 	for _, key := range connlog.Keys() {
 		known = append(known, key.Name, "not-"+key.Name)
 	}
 	if err := onlyKeys(v, known...); err != nil {
-		return nil, err
+		return nil, 0, nil, err
 	}
 	filter, err := connlog.ParseFilter(v, time.Now())
 	if err != nil {
-		return nil, badRequest("query: %w", err)
+		return nil, 0, nil, badRequest("query: %w", err)
 	}
-	p := parser{v, nil}
-	q := &RecordQuery{Filter: *filter}
-	q.Last = max(0, one(&p, "last", "a number", strconv.Atoi))
-	q.Follow = one(&p, "follow", "true or false", strconv.ParseBool)
-	return q, p.err
+	p := &parser{v, nil}
+	return filter, max(0, one(p, "last", "a number", strconv.Atoi)), p, nil
 }
 
 // records streams records, a JSON object a line, in the order in which they ended, with a Gap where some are missing.
@@ -63,14 +83,11 @@ func (h *Handler) records(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	to := newStream(w, r)
-	if query.Follow {
-		if err := h.followers.enter(to); err != nil {
-			return err
-		}
-		defer h.followers.leave(to)
+	to, leave, err := h.lines(w, r, query.Follow)
+	if err != nil {
+		return err
 	}
-	w.Header().Set("Content-Type", "application/x-ndjson")
+	defer leave()
 	follower := h.daemon.Records.Follow(0)
 	defer follower.Close()
 	out := newRecordWriter(to, &query.Filter)
@@ -101,8 +118,10 @@ func (w *recordWriter) wants(r *record.Record) bool {
 	return w.filter.Empty() || w.filter.Match(connlog.From(r))
 }
 
-func (w *recordWriter) record(r *record.Record) error {
-	w.line = connlog.AppendJSON(w.line[:0], connlog.From(r))
+func (w *recordWriter) record(r *record.Record) error { return w.write(connlog.From(r)) }
+
+func (w *recordWriter) write(l *connlog.Line) error {
+	w.line = connlog.AppendJSON(w.line[:0], l)
 	_, err := w.buffer.Write(w.line)
 	return err
 }
@@ -129,7 +148,7 @@ func (w *recordWriter) follow(ctx context.Context, follower *connlog.Follower) e
 	for waiting := ctx; ; {
 		record, missed, err := follower.Next(waiting)
 		if missed > 0 {
-			if err := writeJSON(w.buffer, Gap{missed}); err != nil {
+			if err := writeJSON(w.buffer, Gap{Missed: missed}); err != nil {
 				return err
 			}
 		}

@@ -37,9 +37,12 @@ type Connection struct {
 	Endpoint    netip.AddrPort `json:"endpoint"`
 	Pod         string         `json:"pod"` // namespace/name
 	Node        string         `json:"node"`
-	Start       time.Time      `json:"start"`
-	LastMoved   time.Time      `json:"last_moved"` // when bytes last moved
-	Attempts    int            `json:"attempts"`   // dials so far
+	// EndpointState is that of the Endpoint (see there) in the Service now; empty: no endpoint was reached.
+	EndpointState string    `json:"endpoint_state,omitempty"`
+	Start         time.Time `json:"start"`
+	LastMoved     time.Time `json:"last_moved"`    // when bytes last moved
+	FirstByteMS   *float64  `json:"first_byte_ms"` // from Start until the endpoint's first byte; null: none came, or not known
+	Attempts      int       `json:"attempts"`      // dials so far
 
 	BytesFromClient   int64 `json:"bytes_from_client"`
 	BytesToEndpoint   int64 `json:"bytes_to_endpoint"`
@@ -48,6 +51,8 @@ type Connection struct {
 
 	ClientTCP   *TCP `json:"client_tcp,omitempty"` // nil: not requested, or not TCP
 	EndpointTCP *TCP `json:"endpoint_tcp,omitempty"`
+
+	PortaldNode string `json:"portald_node,omitempty"` // of the portald that says so, where several were asked
 }
 
 // TCP has the kernel's facts of a socket (TCP_INFO).
@@ -64,16 +69,40 @@ type Service struct {
 	Name      string     `json:"name"` // namespace/name:port
 	Protocol  string     `json:"protocol"`
 	Mode      string     `json:"mode"`      // userspace or kernel
-	ModeFrom  string     `json:"mode_from"` // annotation or default
+	ModeFrom  string     `json:"mode_from"` // annotation, default, or debug: until DebugUntil it is in userspace mode
 	Frontends []Frontend `json:"frontends"`
 	Endpoints int        `json:"endpoints"` // of the Service, of both families
-	Usable    int        `json:"usable"`    // of those, which this node's clients may be led to
-	Open      int        `json:"open"`      // connections and sessions of userspace mode
-	Ended     uint64     `json:"ended"`     // since the start of the daemon
-	Failed    uint64     `json:"failed"`    // of those, with an outcome other than ok
-	BytesUp   uint64     `json:"bytes_up"`  // from clients: of connections that have ended, and so far of open ones
-	BytesDown uint64     `json:"bytes_down"`
-	Problem   string     `json:"problem,omitempty"` // why it, or part of it, is not served
+	Usable    int        `json:"usable"`    // of those, which this node's clients are led to now
+
+	DebugUntil *time.Time `json:"debug_until,omitempty"` // of the annotation portald.io/debug-until, while it counts
+	// KeepPayload says of which connections payload is kept, by the annotation portald.io/keep-payload, while it counts.
+	KeepPayload string `json:"keep_payload,omitempty"`
+
+	// What follows is null where it is not known. Of what the kernel carries Open is of its conntrack table, and the rest
+	// is of its records, if there are any.
+	Open      *int    `json:"open"`     // connections and sessions
+	Ended     *uint64 `json:"ended"`    // since the start of the daemon
+	Failed    *uint64 `json:"failed"`   // of those, with an outcome other than ok
+	BytesUp   *uint64 `json:"bytes_up"` // from clients: of connections that have ended, and so far of open ones
+	BytesDown *uint64 `json:"bytes_down"`
+	// FailedDials are of connections and sessions that have ended, and Replays requests that were sent again to another
+	// endpoint since the first did not respond.
+	FailedDials *uint64 `json:"failed_dials"`
+	Replays     *uint64 `json:"replays"`
+	// FirstByte counts the times from the connect until the endpoint's first byte; null before the first one.
+	FirstByte *Histogram `json:"first_byte"`
+	// RefusedPackets are those of clients that rules refused or dropped, for want of an endpoint or of being served.
+	RefusedPackets *uint64 `json:"refused_packets"`
+
+	Problem  string   `json:"problem,omitempty"`  // the most important one: why clients are not served, or not as asked
+	Problems []string `json:"problems,omitempty"` // all, the most important first
+}
+
+// Histogram counts durations: of a Service since the start of the daemon, of an endpoint the last thousand or so. Those
+// of several nodes can be added up, if their bounds are the same.
+type Histogram struct {
+	BoundsMS []float64 `json:"bounds_ms"`
+	Counts   []uint64  `json:"counts"` // up to each bound, from the one before; and as the last one, longer ones
 }
 
 // Frontend is one address that clients dial.
@@ -101,21 +130,41 @@ type Endpoint struct {
 	Node     string         `json:"node"`
 	Zone     string         `json:"zone"`
 	State    string         `json:"state"` // one of those above, or used, terminating, …
-	Open     int            `json:"open"`
-	Dials    uint64         `json:"dials"` // what follows is of userspace mode, since the endpoint was first dialled
-	Failures uint64         `json:"failures"`
 
-	// Quantiles of the last thousand or so, null before the first.
+	// Since is when the endpoint became what State says, or what its slice says; null: before all changes that are kept.
+	Since *time.Time `json:"since"`
+
+	// What follows is null where it is not known. Of what the kernel carries Open is of its conntrack table, and Dials and
+	// Failures are of its records, if there are any; Dials are the connections that have ended.
+	Open     *int    `json:"open"`
+	Dials    *uint64 `json:"dials"` // since the endpoint was first dialled
+	Failures *uint64 `json:"failures"`
+
+	// Quantiles of the last thousand or so, null before the first, and of what the kernel carries.
 	DialP50ms      *float64 `json:"dial_p50_ms"`
 	DialP99ms      *float64 `json:"dial_p99_ms"`
 	FirstByteP50ms *float64 `json:"first_byte_p50_ms"` // from the connect until the endpoint's first byte
 	FirstByteP99ms *float64 `json:"first_byte_p99_ms"`
+
+	// Counts of these times, from which quantiles of several nodes are made.
+	DialTimes      *Histogram `json:"dial_times,omitempty"`
+	FirstByteTimes *Histogram `json:"first_byte_times,omitempty"`
+
+	// Of TCP connections of userspace mode that have ended, null before the first: the mean of their smoothed round-trip
+	// times to the endpoint, segments that were sent again to it, and segments of it that came out of order.
+	RTTms       *float64 `json:"rtt_ms"`
+	Retransmits *uint64  `json:"retransmits"`
+	OutOfOrder  *uint64  `json:"out_of_order"`
 
 	EjectedFor   string     `json:"ejected_for,omitempty"` // refused, timed_out or reset
 	EjectedUntil *time.Time `json:"ejected_until,omitempty"`
 
 	LastError   string     `json:"last_error,omitempty"`
 	LastErrorAt *time.Time `json:"last_error_at,omitempty"`
+
+	// States are how many nodes say what it is, where several were asked that do not agree. State is the first of them by
+	// name then, or used.
+	States map[string]int `json:"states,omitempty"`
 }
 
 // Info is the daemon itself.
@@ -130,6 +179,9 @@ type Info struct {
 	LogLevel string    `json:"log_level"`
 	Ready    bool      `json:"ready"`    // everything was applied once
 	Instance string    `json:"instance"` // what its environment has as InstanceVariable; empty: nothing
+
+	RecordsSince  time.Time `json:"records_since"`            // no record that ended later is missing in memory
+	ConnectionLog string    `json:"connection_log,omitempty"` // its path, - for standard error; empty: none
 
 	Disturbances Disturbances `json:"disturbances"`
 }
@@ -155,6 +207,8 @@ type Loglevel struct {
 // Cut names open connections and sessions to end by force, by their ids.
 type Cut struct {
 	IDs []uint64 `json:"ids"`
+
+	PortaldNode string `json:"portald_node,omitempty"` // where they are open; a daemon by itself ignores it
 }
 
 // CutResult says which connections were cut.
@@ -182,8 +236,10 @@ type DrainedEndpoint struct {
 	Protocol string         `json:"protocol"`
 	Address  netip.AddrPort `json:"address"`
 	Pod      string         `json:"pod"`
-	Open     int            `json:"open"`          // connections and sessions that go on
+	Open     *int           `json:"open"`          // connections and sessions that go on; null: not known
 	Why      string         `json:"why,omitempty"` // of one that is refused
+
+	PortaldNode string `json:"portald_node,omitempty"` // as in Connection
 }
 
 // Failure is the answer to a request that failed.

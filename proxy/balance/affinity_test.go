@@ -223,3 +223,41 @@ func BenchmarkPickBound(b *testing.B) {
 		})
 	}
 }
+
+// Who is bound where is counted, without those whose time is up or whose endpoint is gone.
+func TestBindingsAreCounted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		all := endpoints(3)
+		b := bound(time.Minute, all)
+		counted := func() map[netip.AddrPort]int {
+			to := map[netip.AddrPort]int{}
+			b.AddBound(to)
+			return to
+		}
+		if n := counted(); len(n) > 0 {
+			t.Errorf("before any: %v", n)
+		}
+		for i := range 7 {
+			if i == 6 {
+				time.Sleep(40 * time.Second)
+			}
+			pickAddr(b, address(i), nil)
+		}
+		total := 0
+		for _, n := range counted() {
+			total += n
+		}
+		if first := counted(); total != 7 || len(first) != 3 {
+			t.Errorf("%v: want 7 clients of 3 endpoints", first)
+		}
+		time.Sleep(30 * time.Second)
+		last, _ := b.Bound(address(6))
+		if n := counted(); len(n) != 1 || n[last] != 1 {
+			t.Errorf("one is not too old: %v", n)
+		}
+		b.SetEndpoints(slices.DeleteFunc(slices.Clone(all), func(at netip.AddrPort) bool { return at == last }))
+		if n := counted(); len(n) > 0 {
+			t.Errorf("their endpoint is gone: %v", n)
+		}
+	})
+}

@@ -11,3 +11,22 @@ func (b *Balancer) Bound(client netip.Addr) (netip.AddrPort, bool) {
 	}
 	return netip.AddrPort{}, false
 }
+
+// mostExpired bounds the bindings that AddBound removes, since Pick waits meanwhile.
+const mostExpired = 1024
+
+// AddBound adds how many clients are bound to each endpoint: one too many for a client whose time is up, as long as
+// many are.
+func (b *Balancer) AddBound(to map[netip.AddrPort]int) {
+	b.port.mu.Lock()
+	defer b.port.mu.Unlock()
+	b.bindings.expire(b.bindings.now(), mostExpired)
+	if b.bindings.live() == 0 {
+		return
+	}
+	for _, m := range b.rotation.members {
+		if m.bound > 0 {
+			to[m.addrPort()] += int(m.bound)
+		}
+	}
+}

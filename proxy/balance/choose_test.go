@@ -30,37 +30,40 @@ func shares(b *Balancer, n int, by *service.Policy, then func(Picked)) map[netip
 }
 
 // Whatever the algorithm, each endpoint has its share, a further dial is of another, and one that is ejected of none.
+// No time passes while it counts: an ejection would end.
 func TestAlgorithms(t *testing.T) {
 	for _, algorithm := range service.Algorithms() {
-		t.Run(algorithm.String(), func(t *testing.T) {
-			a, by := endpoints(10), choosing(algorithm)
-			b := balancer(a)
-			for at, n := range shares(b, 20_000, by, works) {
-				if n < 1700 || n > 2300 {
-					t.Errorf("%s: %d of 20000", at, n)
-				}
-			}
-			for n := range len(a) {
-				p := b.Pick(client, a[:n], by)
-				if p.Endpoint == nil || slices.Contains(a[:n], p.Endpoint.Addr()) {
-					t.Fatalf("%d tried: %+v", n, p)
-				}
-				p.Endpoint.Ended(client, nil, 0)
-			}
-			if p := b.Pick(client, a, by); p.Endpoint != nil {
-				t.Errorf("all tried: %+v", p)
-			}
-			fail(t, b, a[3], Refused, 3)
-			got := shares(b, 20_000, by, works)
-			if len(got) != 9 || got[a[3]] > 0 {
-				t.Errorf("one is ejected: %v", got)
-			}
-			for at, n := range got {
-				if n < 1850 || n > 2600 {
-					t.Errorf("%s: %d of 20000, one is ejected", at, n)
-				}
-			}
-		})
+		t.Run(algorithm.String(), func(t *testing.T) { synctest.Test(t, func(t *testing.T) { algorithms(t, algorithm) }) })
+	}
+}
+
+func algorithms(t *testing.T, algorithm service.Algorithm) {
+	a, by := endpoints(10), choosing(algorithm)
+	b := balancer(a)
+	for at, n := range shares(b, 20_000, by, works) {
+		if n < 1700 || n > 2300 {
+			t.Errorf("%s: %d of 20000", at, n)
+		}
+	}
+	for n := range len(a) {
+		p := b.Pick(client, a[:n], by)
+		if p.Endpoint == nil || slices.Contains(a[:n], p.Endpoint.Addr()) {
+			t.Fatalf("%d tried: %+v", n, p)
+		}
+		p.Endpoint.Ended(client, nil, 0)
+	}
+	if p := b.Pick(client, a, by); p.Endpoint != nil {
+		t.Errorf("all tried: %+v", p)
+	}
+	fail(t, b, a[3], Refused, 3)
+	got := shares(b, 20_000, by, works)
+	if len(got) != 9 || got[a[3]] > 0 {
+		t.Errorf("one is ejected: %v", got)
+	}
+	for at, n := range got {
+		if n < 1850 || n > 2600 {
+			t.Errorf("%s: %d of 20000, one is ejected", at, n)
+		}
 	}
 }
 

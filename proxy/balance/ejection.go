@@ -19,13 +19,23 @@ type Failure uint8
 
 // The kinds.
 const (
-	Refused  Failure = iota // it refused the dial, or (UDP) a session that had no answer yet
-	TimedOut                // it did not answer the dial in time
-	Silent                  // it reset the connection, or was lost, before its first byte
+	Refused     Failure = iota // it refused the dial, or (UDP) a session that had no answer yet
+	TimedOut                   // it did not answer the dial in time
+	Silent                     // it reset the connection, or was lost, before its first byte
+	ClosedEarly                // it closed the connection in mid-exchange, and refused the next dial
 	failures
 )
 
-func (f Failure) String() string { return [failures]string{"refused", "timed_out", "reset"}[f] }
+func (f Failure) String() string {
+	return [failures]string{"refused", "timed_out", "reset", "closed_early"}[f]
+}
+
+// event is what settings call it.
+func (f Failure) event() service.EjectOn {
+	return [failures]service.EjectOn{
+		service.EjectConnect, service.EjectConnect, service.EjectReset, service.EjectClosedEarly,
+	}[f]
+}
 
 const (
 	firstBan = time.Second
@@ -54,7 +64,8 @@ type health struct {
 // failed notes a failure in the lease of a client. True: the endpoint was ejected for it, or longer.
 func (e *Endpoint) failed(f Failure, client netip.Addr) bool {
 	h, most := &e.health, e.port.ejectAfter
-	if most <= 0 {
+	counts := h.ejected || e.port.ejectOn&f.event() != 0 // whatever happens to the one that tries it again counts
+	if most <= 0 || !counts {
 		return false
 	}
 	e.suspect.Store(true)
@@ -73,6 +84,7 @@ func (e *Endpoint) failed(f Failure, client netip.Addr) bool {
 	h.until = time.Now().Add(ban(h.times))
 	if h.times++; !again {
 		e.port.eject(e)
+		e.port.all.ejections.tell(e, false)
 	}
 	return true
 }
@@ -97,11 +109,26 @@ func (e *Endpoint) works(kinds ...Failure) {
 	for _, f := range kinds {
 		e.health.inRow[f] = 0
 		if e.health.ejected && e.health.why == f {
+			e.port.all.ejections.tell(e, true)
 			e.readmit()
 		}
 	}
 	if !e.health.ejected && e.health.inRow == [failures]int{} {
 		e.recover()
+	}
+}
+
+// triedWell readmits an endpoint that closed connections early, if the one that tries it has ended well: with protocols
+// that have no answer nothing else tells. Others that end may be of the same crash.
+func (e *Endpoint) triedWell() {
+	if !e.suspect.Load() {
+		return
+	}
+	e.port.mu.Lock()
+	probed := e.health.ejected && e.health.probed
+	e.port.mu.Unlock()
+	if probed {
+		e.works(ClosedEarly)
 	}
 }
 
@@ -179,9 +206,10 @@ func (p *port) reactivate(at netip.AddrPort) {
 
 // obey takes over what a policy says of ejection: it is the one by which an endpoint is about to be picked.
 func (p *port) obey(policy *service.Policy) {
-	p.ejectAfter, p.rechecks = policy.EjectAfter, 0
+	p.ejectAfter, p.ejectOn, p.rechecks = policy.EjectAfter, policy.EjectOn, 0
 	if p.ejectAfter <= 0 && len(p.ejected) > 0 {
 		for _, e := range p.ejected {
+			p.all.ejections.tell(e, true)
 			e.readmit()
 			e.recover()
 		}

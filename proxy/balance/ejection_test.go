@@ -125,8 +125,14 @@ func TestFailuresInARow(t *testing.T) {
 	if len(b.rotation.leftOut) != 0 {
 		t.Error("ejected")
 	}
+	if all := b.port.all.Ejected(b.port.name); len(all) != 0 {
+		t.Errorf("none is ejected, and these are shown: %v", all)
+	}
 	if n := fail(t, b, a[0], Refused, 10); n != 3 {
 		t.Errorf("ejected after %d", n)
+	}
+	if all := b.port.all.Ejected(b.port.name); len(all) != 1 || !all[a[0]].LeftOut || all[a[0]].For != Refused {
+		t.Errorf("one is ejected, and these are shown: %v", all)
 	}
 }
 
@@ -403,5 +409,29 @@ func TestTimeouts(t *testing.T) {
 		if isTimeout(err) != want {
 			t.Errorf("%v: %t", err, !want)
 		}
+	}
+}
+
+// That an endpoint is ejected and back is told, once each, and nobody waits for a reader.
+func TestEjectionEvents(t *testing.T) {
+	a := endpoints(10)
+	b := balancer(a)
+	all := b.port.all
+	fail(t, b, a[3], Refused, 10)
+	n := <-all.EjectionEvents()
+	if n.Addr != a[3] || n.Back || n.Why != Refused || !errors.Is(n.Err, syscall.ECONNREFUSED) {
+		t.Errorf("%+v", n)
+	}
+	e := b.Join(a[3])
+	e.Dialled(nil, 0)
+	if n := <-all.EjectionEvents(); n.Addr != a[3] || !n.Back || n.Name != b.port.name {
+		t.Errorf("%+v", n)
+	}
+	for range mostEjectionEvents {
+		fail(t, b, a[3], Refused, 10)
+		b.Join(a[3]).Dialled(nil, 0)
+	}
+	if n := all.MissedEjections(); n != mostEjectionEvents || all.MissedEjections() != 0 {
+		t.Errorf("%d are missed", n)
 	}
 }

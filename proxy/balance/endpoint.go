@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/portald/portald/platform/inet"
+	"github.com/portald/portald/portal/service"
 )
 
 // Endpoint is an endpoint of one service port and what is known of it. Each pick is a lease: its holder calls Dialled
@@ -54,7 +55,7 @@ func (e *Endpoint) Dialled(err error, took time.Duration) (ejected bool) {
 }
 
 // Answered reports the first byte of the endpoint.
-func (e *Endpoint) Answered() { e.works(Refused, TimedOut, Silent) }
+func (e *Endpoint) Answered() { e.works(Refused, TimedOut, Silent, ClosedEarly) }
 
 // Ended ends a lease whose dial worked. Broken is why, if the endpoint broke it, by a reset or by its silence. The
 // first byte of the endpoint came so long after the connect; negative: none came. True: the endpoint is ejected for it.
@@ -66,10 +67,29 @@ func (e *Endpoint) Ended(client netip.Addr, broken error, firstByte time.Duratio
 		kind = failures // none of those that are counted
 	case broken == nil:
 		e.works(Silent)
+		e.triedWell()
 	case e.port.name.Protocol == inet.UDP:
 		kind = Refused
 	}
 	return e.close(broken, 0, kind, client)
+}
+
+// errClosedEarly is the last error of an endpoint that did.
+var errClosedEarly = errors.New("closed in mid-exchange, and refused the next dial")
+
+// ClosedEarly reports, after the end, that the endpoint ended the connection in mid-exchange and then refused dials.
+// True: the endpoint is ejected for it. By default it is not: the dials that it refused eject it.
+func (e *Endpoint) ClosedEarly() (ejected bool) {
+	p := e.port
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	e.failures++
+	e.lastFailure = time.Now()
+	counts := p.ejectOn&service.EjectClosedEarly != 0
+	if counts || !e.suspect.Load() { // else the refused dial is its last error
+		e.lastError = errClosedEarly
+	}
+	return counts && p.endpoints[e.addr] == e && e.failed(ClosedEarly, netip.Addr{})
 }
 
 // close ends a lease, with a failure of a kind unless it is nil.

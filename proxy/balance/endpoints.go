@@ -18,10 +18,13 @@ type Endpoints struct {
 	drains    atomic.Int64 // of all service ports
 	exhausted atomic.Uint64
 	ejecting  ejecting
+	ejections ejectionEvents
 }
 
 // NewEndpoints returns an Endpoints that knows none.
-func NewEndpoints() *Endpoints { return &Endpoints{ports: map[service.PortName]*port{}} }
+func NewEndpoints() *Endpoints {
+	return &Endpoints{ports: map[service.PortName]*port{}, ejections: newEjectionEvents()}
+}
 
 // port is the state that the balancers of a service port share, those of both address families and both scopes.
 type port struct {
@@ -36,6 +39,7 @@ type port struct {
 	ejected   map[netip.AddrPort]*Endpoint // nil: there was none yet
 
 	ejectAfter int // of the policy of the last pick
+	ejectOn    service.EjectOn
 	rechecks   int // calls of Unreached since then
 	budget     budget
 }

@@ -17,7 +17,9 @@ type Statistics struct {
 	LastFailure     time.Time
 	LastError       error // nil: there was no failure
 	Dial, FirstByte []time.Duration
-	Ejected         EjectionStatus
+	// How many of these times there are up to each of TimeBounds, from the one before, and at last longer ones; nil: none.
+	DialCounts, FirstByteCounts []uint64
+	Ejected                     EjectionStatus
 }
 
 // EjectionStatus says whether an endpoint is ejected, and for how long. The zero value is right for an endpoint that
@@ -35,6 +37,26 @@ func (all *Endpoints) Statistics(name service.PortName, parts ...float64) []Stat
 	var out []Statistics
 	for _, e := range all.picked(name) {
 		out = append(out, e.statistics(parts))
+	}
+	return out
+}
+
+// Ejected returns the ejected endpoints among those that the balancers of a service port list. Costs O(these).
+func (all *Endpoints) Ejected(name service.PortName) map[netip.AddrPort]EjectionStatus {
+	if all.Ejections() == 0 {
+		return nil
+	}
+	p := all.find(name)
+	if p == nil {
+		return nil
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	out := map[netip.AddrPort]EjectionStatus{}
+	for at, e := range p.ejected {
+		if e.lists > 0 {
+			out[at] = e.ejectionStatus()
+		}
 	}
 	return out
 }
@@ -62,6 +84,9 @@ func (all *Endpoints) find(name service.PortName) *port {
 func (e *Endpoint) statistics(parts []float64) Statistics {
 	s := Statistics{
 		Address: e.addr, Dial: e.dials.quantiles(parts...), FirstByte: e.firstBytes.quantiles(parts...),
+	}
+	if len(parts) > 0 {
+		s.DialCounts, s.FirstByteCounts = e.dials.snapshot(), e.firstBytes.snapshot()
 	}
 	e.port.mu.Lock()
 	defer e.port.mu.Unlock()

@@ -53,6 +53,28 @@ func lowest(bucket int) time.Duration {
 	return time.Duration(2+bucket%2) << (minBits - 1 + bucket/2)
 }
 
+// TimeBounds are the upper bounds of what the counts of Statistics are of. The first has no lower one, and the last
+// count has no upper one.
+func TimeBounds() (bounds []time.Duration) {
+	for i := 1; i < buckets; i++ {
+		bounds = append(bounds, lowest(i))
+	}
+	return bounds
+}
+
+// snapshot returns the counts now; nil: there is none yet.
+func (t *times) snapshot() []uint64 {
+	counts, n := make([]uint64, buckets), uint64(0)
+	for i := range t.counts {
+		counts[i] = uint64(t.counts[i].Load())
+		n += counts[i]
+	}
+	if n == 0 {
+		return nil
+	}
+	return counts
+}
+
 // quantiles returns the times that parts of all, in ascending order and each from 0 to 1, are not above; nil: there is
 // none yet.
 func (t *times) quantiles(parts ...float64) []time.Duration {

@@ -47,6 +47,24 @@ func TestQuantiles(t *testing.T) {
 	}
 }
 
+func TestCounts(t *testing.T) {
+	var all times
+	if got := all.snapshot(); got != nil {
+		t.Errorf("of nothing: %v", got)
+	}
+	for _, d := range []time.Duration{0, time.Millisecond, time.Millisecond, time.Hour} {
+		all.add(d)
+	}
+	bounds, counts := TimeBounds(), all.snapshot()
+	if len(counts) != len(bounds)+1 || counts[0] != 1 || counts[len(bounds)] != 1 {
+		t.Fatalf("%d bounds, counts %v", len(bounds), counts)
+	}
+	i, _ := slices.BinarySearch(bounds, time.Millisecond+1)
+	if counts[i] != 2 {
+		t.Errorf("%d up to %v, want 2", counts[i], bounds[i])
+	}
+}
+
 // Times of long ago no longer count.
 func TestTimesAreForgotten(t *testing.T) {
 	var all times

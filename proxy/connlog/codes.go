@@ -14,7 +14,7 @@ func Termination(r *record.Record) string {
 	switch r.Outcome {
 	case record.OutcomeClientReset:
 		return "C" + phase
-	case record.OutcomeEndpointReset:
+	case record.OutcomeEndpointReset, record.OutcomeClosedEarly:
 		return "S" + phase
 	case record.OutcomeClientLost, record.OutcomeHalfClosed, record.OutcomeIdle:
 		return "c" + phase

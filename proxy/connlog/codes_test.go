@@ -12,6 +12,7 @@ var codes = map[record.Outcome]struct{ dialling, connected, flags string }{
 	record.OutcomeOK:              {"--", "--", ""},
 	record.OutcomeClientReset:     {"CC", "CD", ""},
 	record.OutcomeEndpointReset:   {"SC", "SD", ""},
+	record.OutcomeClosedEarly:     {"SC", "SD", ""},
 	record.OutcomeClientLost:      {"cC", "cD", ""},
 	record.OutcomeEndpointLost:    {"sC", "sD", ""},
 	record.OutcomeHalfClosed:      {"cC", "cD", ""},

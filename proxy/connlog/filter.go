@@ -17,8 +17,9 @@ type Filter struct {
 
 // condition is one value of a key.
 type condition struct {
-	text    string // as Query writes it
-	matches func(*Line) bool
+	text     string // as Query writes it
+	matches  func(*Line) bool
+	possible func(line []byte) bool // see Possible; nil: each is
 }
 
 // notPrefix marks keys of a query whose values are not wanted.
@@ -58,7 +59,7 @@ func (f *Filter) Add(not bool, name, value string, now time.Time) error {
 	if *into == nil {
 		*into = map[string][]condition{}
 	}
-	(*into)[name] = append((*into)[name], condition{text, matches})
+	(*into)[name] = append((*into)[name], condition{text, matches, possible(name, text)})
 	return nil
 }
 

@@ -54,8 +54,12 @@ func TestFilterKeys(t *testing.T) {
 	} {
 		for want, values := range map[bool]string{true: c.yes, false: c.no} {
 			for value := range strings.FieldsSeq(values) {
-				if got := filter(t, key+"="+value).Match(served()); got != want {
+				f := filter(t, key+"="+value)
+				if got := f.Match(served()); got != want {
 					t.Errorf("%s %s: %v", key, value, got)
+				}
+				if line := AppendJSON(nil, served()); want && !f.Possible(line) {
+					t.Errorf("%s %s is not possible in %s", key, value, line)
 				}
 			}
 		}
@@ -64,6 +68,22 @@ func TestFilterKeys(t *testing.T) {
 		if k.Help == "" || k.Value != strings.ToUpper(k.Value) {
 			t.Errorf("%+v", k)
 		}
+	}
+}
+
+// Lines that cannot match are told without decoding them, by most values.
+func TestImpossibleLines(t *testing.T) {
+	line := AppendJSON(nil, served())
+	for value := range strings.FieldsSeq(`service=shop/car-t namespace=chop pod=cart-b from-pod=web-2 to-pod=cart-b node=node-3
+		ip=10.0.0.8 from-ip=fd00::1 to-ip=10.0.0.8 port=443 endpoint=10.1.0.3:8081 endpoint=10.1.0.4 outcome=failed
+		outcome=client_reset proto=udp carried-by=kernel since=2026-11-21T12:00:01.140Z until=2026-11-21T12:00:01Z`) {
+		if filter(t, value).Possible(line) {
+			t.Errorf("%s is possible in %s", value, line)
+		}
+	}
+	since, until := filter(t, "since=5m", "since=2026-11-21T11:00:00Z", "until=1m", "!since=24h").Between()
+	if !since.Equal(noon.Add(-time.Hour)) || !until.Equal(noon.Add(-time.Minute)) {
+		t.Errorf("between %v and %v", since, until)
 	}
 }
 

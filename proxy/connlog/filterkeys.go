@@ -46,7 +46,8 @@ func keys() []key {
 			oneOf(func(l *Line) string { return l.Protocol }, "tcp", "udp", "sctp")},
 		{Key{"carried-by", "CARRIER", "userspace or kernel"},
 			oneOf(func(l *Line) string { return string(l.CarriedBy) }, string(record.Userspace), string(record.Kernel))},
-		{Key{"since", "TIME", "open at that time or later: RFC 3339, or a duration back from now, such as 5m"}, parseSince},
+		{Key{"since", "TIME", "open at that time or later: RFC 3339, a time of day (UTC), or a duration back from now, " +
+			"such as 5m"}, parseSince},
 		{Key{"until", "TIME", "begun at that time or earlier"}, parseUntil},
 	}
 }
@@ -173,22 +174,38 @@ func oneOf(of func(*Line) string, all ...string) func(string, time.Time) (func(*
 }
 
 func parseSince(value string, now time.Time) (func(*Line) bool, string, error) {
-	t, err := parseTime(value, now)
+	t, err := ParseTime(value, now)
 	return func(l *Line) bool { return !l.End().Before(t) }, t.Format(time.RFC3339Nano), err
 }
 
 func parseUntil(value string, now time.Time) (func(*Line) bool, string, error) {
-	t, err := parseTime(value, now)
+	t, err := ParseTime(value, now)
 	return func(l *Line) bool { return !l.Time.After(t) }, t.Format(time.RFC3339Nano), err
 }
 
-// parseTime reads a time of RFC 3339, or a duration back from now.
-func parseTime(value string, now time.Time) (time.Time, error) {
+// ParseTime reads a time of RFC 3339, a time of day in UTC, of which the last one is meant, or a duration back from
+// now.
+func ParseTime(value string, now time.Time) (time.Time, error) {
 	if d, err := time.ParseDuration(value); err == nil && d >= 0 {
 		return now.Add(-d), nil
 	}
 	if t, err := time.Parse(time.RFC3339Nano, value); err == nil {
 		return t, nil
 	}
-	return time.Time{}, errors.New("a time such as 2026-11-21T03:12:00Z, or a duration back from now such as 5m")
+	for _, layout := range []string{"15:04", "15:04:05"} {
+		if t, err := time.Parse(layout, value); err == nil {
+			return lastAt(t, now.UTC()), nil
+		}
+	}
+	return time.Time{}, errors.New("a time such as 2026-11-21T03:12:00Z or 03:12 (UTC), or a duration back from now " +
+		"such as 5m")
+}
+
+// lastAt is the last time before now with this time of day.
+func lastAt(t, now time.Time) time.Time {
+	last := time.Date(now.Year(), now.Month(), now.Day(), t.Hour(), t.Minute(), t.Second(), 0, time.UTC)
+	if last.After(now) {
+		last = last.AddDate(0, 0, -1)
+	}
+	return last
 }

@@ -72,6 +72,7 @@ func AppendJSON(b []byte, l *Line) []byte {
 	b = jsonIntIfAny(b, `,"sample":`, l.Sample)
 	b = jsonTCP(b, `,"client_tcp":`, l.ClientTCP)
 	b = jsonTCP(b, `,"endpoint_tcp":`, l.EndpointTCP)
+	b = jsonTextIfAny(b, `,"portald_node":`, l.PortaldNode)
 	return append(b, '}', '\n')
 }
 

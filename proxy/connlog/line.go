@@ -58,6 +58,7 @@ type Line struct {
 	Sample            int              `json:"sample,omitzero"` // connections that it stands for; 0: itself alone
 	ClientTCP         *TCP             `json:"client_tcp,omitzero"`
 	EndpointTCP       *TCP             `json:"endpoint_tcp,omitzero"`
+	PortaldNode       string           `json:"portald_node,omitzero"` // whose record it is, where several nodes were asked
 
 	service                service.PortName // of the last line
 	label                  string           // of service

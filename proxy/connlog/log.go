@@ -42,7 +42,7 @@ type Options struct {
 // the queue are dropped and counted.
 type Log struct {
 	daemon logrus.FieldLogger
-	queue  *Queue
+	queue  *Queue[Report]
 	errors atomic.Uint64
 
 	// Owned by Run.
@@ -56,26 +56,25 @@ type Log struct {
 	reported    uint64 // Dropped when it was last logged
 }
 
-// NewLog opens the file.
+// NewLog returns a log whose file Run opens later if that fails now: traffic does not wait for a disk.
 func NewLog(o Options) (*Log, error) {
 	format := FormatNamed(o.Format)
 	if format == nil {
 		return nil, fmt.Errorf("unknown connection log format %q: it is one of %s", o.Format,
 			strings.Join(FormatNames(), ", "))
 	}
-	out, err := openOutput(o.Path, o.Rotate)
-	if err != nil {
-		return nil, fmt.Errorf("open connection log: %w", err)
-	}
 	if o.Buffer <= 0 {
 		o.Buffer = defaultBuffer
 	}
-	return &Log{
+	out, err := openOutput(o.Path, o.Rotate)
+	l := &Log{
 		daemon: o.Log,
-		queue:  NewQueue(o.Buffer),
+		queue:  NewQueue[Report](o.Buffer),
 		out:    out,
 		format: format,
-	}, nil
+	}
+	l.check(&l.followFails, "open", err)
+	return l, nil
 }
 
 // Put implements Sink: it queues the report for Run. It never blocks.
@@ -84,7 +83,7 @@ func (l *Log) Put(r Report) { l.queue.Put(r) }
 // Dropped returns the number of reports that never reached the file.
 func (l *Log) Dropped() uint64 { return l.queue.Dropped() }
 
-// WriteErrors returns the number of writes, and of attempts to reopen a rotated file, that failed.
+// WriteErrors returns the number of writes, and of attempts to open the file, that failed.
 func (l *Log) WriteErrors() uint64 { return l.errors.Load() }
 
 // Run writes reports until ctx ends, then what is left in the queue, and closes the file. It is called once.
@@ -137,8 +136,8 @@ func (l *Log) add(r Report) {
 // flush writes the output.
 func (l *Log) flush() bool { return l.check(&l.writeFails, "write", l.out.flush()) }
 
-// follow reopens the file after a rotation.
-func (l *Log) follow() { l.check(&l.followFails, "reopen", l.out.follow()) }
+// follow opens the file, or opens it again after a rotation.
+func (l *Log) follow() { l.check(&l.followFails, "open", l.out.follow()) }
 
 // check counts an error, and logs when such errors begin and when they end.
 func (l *Log) check(failing *bool, what string, err error) bool {

@@ -203,7 +203,7 @@ func TestLogSurvivesALostFolder(t *testing.T) {
 		}
 		wantIDs(t, ids(t, filepath.Join(dir+".moved", "log")), 1, 1)
 		wantIDs(t, ids(t, path), 2, 2)
-		want := "Cannot reopen connection log: trying again, traffic goes on\nCan reopen connection log again"
+		want := "Cannot open connection log: trying again, traffic goes on\nCan open connection log again"
 		if messages(told) != want || l.WriteErrors() < 5 {
 			t.Fatalf("told %q, %d errors", messages(told), l.WriteErrors())
 		}
@@ -330,7 +330,7 @@ func TestOutputMendsTornLines(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		o := &output{file: &followed{w, path}}
+		o := &output{file: &followed{path, w}}
 		line := []byte(strings.Repeat("x", 999) + "\n")
 		for range 1000 {
 			o.buf = append(o.buf, line...)
@@ -373,10 +373,38 @@ func TestNewLogRefuses(t *testing.T) {
 	if _, err := NewLog(Options{Path: "-", Format: "xml", Log: daemon}); err == nil {
 		t.Error("format xml was taken")
 	}
-	path := filepath.Join(t.TempDir(), "none", "log")
-	_, err := NewLog(Options{Path: path, Format: "text", Log: daemon})
-	if err == nil || !strings.Contains(err.Error(), path) {
-		t.Errorf("a folder that is not there: %v", err)
+}
+
+// A file that cannot be opened at the start is opened later, and has what was reported until then: traffic does not
+// wait for the disk of a log.
+func TestLogStartsWithoutItsFile(t *testing.T) {
+	for name, rotate := range map[string]Rotation{"followed": {}, "rotated": {Size: mebibyte}} {
+		t.Run(name, func(t *testing.T) {
+			daemon, told := test.NewNullLogger()
+			dir := filepath.Join(t.TempDir(), "none")
+			path := filepath.Join(dir, "log")
+			l, err := NewLog(Options{Path: path, Format: "json", Rotate: rotate, Log: daemon})
+			if err != nil {
+				t.Fatal(err)
+			}
+			const cannot = "Cannot open connection log: trying again, traffic goes on"
+			if messages(told) != cannot {
+				t.Errorf("told %q", messages(told))
+			}
+			stop := running(t, l)
+			l.Put(ended(numbered(1)))
+			time.Sleep(2 * tickTime) // it is tried again in vain
+			if err := os.Mkdir(dir, 0o700); err != nil {
+				t.Fatal(err)
+			}
+			for !strings.Contains(messages(told), "Can open connection log again") {
+				time.Sleep(10 * time.Millisecond)
+			}
+			if err := stop(); err != nil {
+				t.Fatal(err)
+			}
+			wantIDs(t, ids(t, path), 1, 1)
+		})
 	}
 }
 

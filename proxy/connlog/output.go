@@ -25,21 +25,24 @@ type file interface {
 	follow() (moved bool, err error)
 }
 
+// openOutput returns the output also with an error: follow opens the file later.
 func openOutput(path string, r Rotation) (*output, error) {
 	if path == "-" {
 		return &output{file: standardError{}}, nil
 	}
-	followed, err := openFollowed(path)
-	if err != nil || !r.rotates() || !isFile(path) {
-		return &output{file: followed}, err
+	f := &followed{path: path}
+	_, err := f.follow()
+	if !r.Rotates() || !mayBeFile(path) {
+		return &output{file: f}, err
 	}
-	return &output{file: newRotated(path, r)}, followed.Close()
+	return &output{file: newRotated(path, r)}, errors.Join(err, f.Close())
 }
 
-// isFile tells whether a path names a regular file itself: a device, a pipe and a link are not to be renamed.
-func isFile(path string) bool {
+// mayBeFile tells whether a path names a regular file itself, or nothing yet: a device, a pipe and a link are not to be
+// renamed.
+func mayBeFile(path string) bool {
 	info, err := os.Lstat(path)
-	return err == nil && info.Mode().IsRegular()
+	return err != nil || info.Mode().IsRegular()
 }
 
 // add appends a line to those that are not written yet.
@@ -88,24 +91,37 @@ func (standardError) Close() error                    { return nil }
 
 // followed is a file that others rename and remove.
 type followed struct {
-	*os.File
 	path string
+	open *os.File // nil: it could not be opened yet
 }
 
-func openFollowed(path string) (*followed, error) {
-	f, err := openAppend(path)
-	if err != nil {
-		return nil, err
+// errNotOpen is the error of writes until follow has opened the file.
+var errNotOpen = errors.New("the file is not open")
+
+func (f *followed) Write(lines []byte) (int, error) {
+	if f.open == nil {
+		return 0, errNotOpen
 	}
-	return &followed{f, path}, nil
+	return f.open.Write(lines)
+}
+
+func (f *followed) Close() error {
+	if f.open == nil {
+		return nil
+	}
+	return f.open.Close()
 }
 
 func (f *followed) follow() (moved bool, err error) {
+	if f.open == nil {
+		f.open, err = openAppend(f.path)
+		return err == nil, err
+	}
 	there, err := os.Stat(f.path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return false, err
 	}
-	ours, err := f.Stat()
+	ours, err := f.open.Stat()
 	if err != nil {
 		return false, err
 	}
@@ -116,8 +132,8 @@ func (f *followed) follow() (moved bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	old := f.File
-	f.File = next
+	old := f.open
+	f.open = next
 	if err := old.Close(); err != nil {
 		return true, fmt.Errorf("close the old file: %w", err)
 	}

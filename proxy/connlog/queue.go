@@ -7,32 +7,32 @@ import (
 	"time"
 )
 
-// Queue holds the reports that are not written yet. It wakes its reader rarely, since a wake-up costs more than a
-// report. Any goroutine may put reports; one takes them.
-type Queue struct {
+// Queue holds what is not written yet, such as reports. It wakes its reader rarely, since a wake-up costs more than a
+// report. Any goroutine may put elements; one takes them.
+type Queue[T any] struct {
 	limit   int
 	wake    chan struct{} // it is no longer empty
 	half    chan struct{} // it is half full
 	dropped atomic.Uint64
 
 	mu      sync.Mutex
-	reports []Report
-	spare   []Report // what Take last returned
+	waiting []T
+	spare   []T // what Take last returned
 	closed  bool
 }
 
-// NewQueue returns a queue for so many reports.
-func NewQueue(limit int) *Queue {
-	return &Queue{limit: limit, wake: make(chan struct{}, 1), half: make(chan struct{}, 1)}
+// NewQueue returns a queue for so many elements.
+func NewQueue[T any](limit int) *Queue[T] {
+	return &Queue[T]{limit: limit, wake: make(chan struct{}, 1), half: make(chan struct{}, 1)}
 }
 
-// Put implements Sink: it adds r, or drops and counts it when the queue is full or closed.
-func (q *Queue) Put(r Report) {
+// Put adds an element, or drops and counts it when the queue is full or closed. It implements Sink.
+func (q *Queue[T]) Put(one T) {
 	q.mu.Lock()
-	waiting := len(q.reports)
+	waiting := len(q.waiting)
 	full := q.closed || waiting >= q.limit
 	if !full {
-		q.reports = append(q.reports, r)
+		q.waiting = append(q.waiting, one)
 	}
 	q.mu.Unlock()
 	switch {
@@ -53,10 +53,10 @@ func signal(c chan struct{}) {
 }
 
 // Ready has a value when the queue is no longer empty.
-func (q *Queue) Ready() <-chan struct{} { return q.wake }
+func (q *Queue[T]) Ready() <-chan struct{} { return q.wake }
 
-// Gather waits for more reports, until that time is over, the queue is half full, or ctx ends.
-func (q *Queue) Gather(ctx context.Context, wait time.Duration) {
+// Gather waits for more, until that time is over, the queue is half full, or ctx ends.
+func (q *Queue[T]) Gather(ctx context.Context, wait time.Duration) {
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
 	select {
@@ -66,25 +66,25 @@ func (q *Queue) Gather(ctx context.Context, wait time.Duration) {
 	}
 }
 
-// Take empties the queue. The caller owns the slice until the next call, and clears each report in it when done, since
+// Take empties the queue. The caller owns the slice until the next call, and clears each element in it when done, since
 // the slice is used again.
-func (q *Queue) Take() []Report {
+func (q *Queue[T]) Take() []T {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	batch := q.reports
-	q.reports, q.spare = q.spare[:0], batch
+	batch := q.waiting
+	q.waiting, q.spare = q.spare[:0], batch
 	return batch
 }
 
-// Close makes Put drop all further reports.
-func (q *Queue) Close() {
+// Close makes Put drop all further elements.
+func (q *Queue[T]) Close() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.closed = true
 }
 
-// Drop counts reports that were taken, and lost.
-func (q *Queue) Drop(n int) { q.dropped.Add(uint64(n)) }
+// Drop counts elements that were taken, and lost.
+func (q *Queue[T]) Drop(n int) { q.dropped.Add(uint64(n)) }
 
-// Dropped returns the number of reports that were dropped.
-func (q *Queue) Dropped() uint64 { return q.dropped.Load() }
+// Dropped returns the number of elements that were dropped.
+func (q *Queue[T]) Dropped() uint64 { return q.dropped.Load() }

@@ -20,7 +20,8 @@ type Rotation struct {
 
 const mebibyte = 1 << 20
 
-func (r Rotation) rotates() bool { return r.Size > 0 || r.Age > 0 }
+// Rotates tells whether this process renames files.
+func (r Rotation) Rotates() bool { return r.Size > 0 || r.Age > 0 }
 
 // rotated is a file that is rotated here. Others may rename and remove it too, except on Windows.
 type rotated struct {
@@ -106,6 +107,9 @@ func (r *rotated) follow() (moved bool, err error) {
 		err = fmt.Errorf("rotate the file: %w", err)
 	}
 	there, stat := os.Stat(r.log.Filename)
+	if stat != nil { // to say now what a write would meet
+		err = errors.Join(err, r.reopen())
+	}
 	return stat != nil || r.ours != nil && !os.SameFile(there, r.ours), err
 }
 

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/portald/portald/proxy/record"
 )
@@ -19,6 +20,7 @@ var ErrClosed = errors.New("the follower is closed")
 // Stream is the last records in memory, and those who follow them. Observe neither blocks nor waits for a follower: one
 // that is too slow misses records, and learns how many. Safe for concurrent use.
 type Stream struct {
+	made      time.Time
 	slots     []atomic.Pointer[entry] // a ring; the entry of position n is at n modulo its length
 	followers followers
 	lost      atomic.Uint64 // see Lost
@@ -35,7 +37,7 @@ type entry struct {
 
 // NewStream returns a Stream that keeps so many records, at least one.
 func NewStream(size int) *Stream {
-	return &Stream{slots: make([]atomic.Pointer[entry], max(size, 1))}
+	return &Stream{made: time.Now(), slots: make([]atomic.Pointer[entry], max(size, 1))}
 }
 
 // Observe implements record.Observer.
@@ -52,6 +54,22 @@ func (s *Stream) Observe(r *record.Record) {
 		}
 	}
 	s.followers.wake()
+}
+
+// Since is the time from which on no record is missing: the stream was made then, or, if it holds earlier ones or has
+// dropped some, its oldest ended.
+func (s *Stream) Since() time.Time {
+	end := s.next.Load()
+	kept := min(end, uint64(len(s.slots)))
+	e := s.slot(end - kept).Load()
+	if kept == 0 || e == nil {
+		return s.made
+	}
+	oldest := e.record.Start.Add(e.record.Duration)
+	if kept == end && oldest.After(s.made) {
+		return s.made
+	}
+	return oldest
 }
 
 // Lost tells followers, with the next record, of so many that never came to be: they count as missed.

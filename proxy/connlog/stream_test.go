@@ -195,3 +195,29 @@ func TestStreamTellsOfLostRecords(t *testing.T) {
 		}
 	}
 }
+
+// A stream is complete since it was made, since its oldest record of an earlier daemon, or since the oldest that is
+// left.
+func TestStreamSince(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		made := time.Now()
+		s := NewStream(2)
+		ended := func(id uint64, end time.Time) {
+			s.Observe(&record.Record{ID: id, Start: end.Add(-time.Minute), Duration: time.Minute})
+		}
+		for i, want := range []time.Time{made, made, made.Add(time.Second), made.Add(2 * time.Second)} {
+			ended(uint64(i), made.Add(time.Duration(i)*time.Second))
+			if got := s.Since(); !got.Equal(want) {
+				t.Errorf("after %d records: %v, want %v", i+1, got, want)
+			}
+		}
+		s = NewStream(2)
+		if got := s.Since(); !got.Equal(made) {
+			t.Errorf("without a record: %v, want %v", got, made)
+		}
+		ended(1, made.Add(-time.Hour))
+		if got, want := s.Since(), made.Add(-time.Hour); !got.Equal(want) {
+			t.Errorf("with one of the daemon before: %v, want %v", got, want)
+		}
+	})
+}

@@ -120,7 +120,9 @@ func appendTried(b []byte, l *Line) []byte {
 		if a.Times > 1 {
 			b = append(strconv.AppendInt(append(b, ' '), int64(a.Times), 10), " times in"...)
 		}
-		b = appendDuration(append(b, ' '), duration(a.MS))
+		if a.MS > 0 { // else it is not known
+			b = appendDuration(append(b, ' '), duration(a.MS))
+		}
 		switch a.Ejection {
 		case Ejected:
 			b = append(b, ", ejected"...)

@@ -8,6 +8,7 @@ import (
 	"github.com/portald/portald/platform/inet"
 	"github.com/portald/portald/portal"
 	"github.com/portald/portald/portal/service"
+	"github.com/portald/portald/proxy/changes"
 )
 
 // audience is clients with the same endpoints.
@@ -78,7 +79,9 @@ func (a audience) title() string {
 func (e *explained) endpoints() {
 	all := e.audiences()
 	if e.query.Pod != "" || e.query.Endpoint.IsValid() {
-		e.wanted()
+		if e.wanted(); e.asksForFormer() {
+			return
+		}
 	}
 	for _, a := range all {
 		e.section("Endpoints for " + a.title())
@@ -95,7 +98,7 @@ func (e *explained) audience(a audience) {
 	for _, x := range e.Port.Endpoints {
 		why := e.why(a, x)
 		used[why]++
-		if !e.mine(x) {
+		if !e.query.means(x) {
 			continue
 		}
 		if lines++; lines > mostLines {
@@ -109,11 +112,6 @@ func (e *explained) audience(a audience) {
 	if e.query.Pod == "" && !e.query.Endpoint.IsValid() {
 		e.summary(a, used)
 	}
-}
-
-// mine tells whether an endpoint is the one asked for, or none was.
-func (e *explained) mine(x service.Endpoint) bool {
-	return (e.query.Pod == "" || x.Pod == e.query.Pod) && (!e.query.Endpoint.IsValid() || at(e.query.Endpoint, x.Addr))
 }
 
 func endpointText(x service.Endpoint) string {
@@ -257,6 +255,9 @@ func (e *explained) summary(a audience, of map[Reason]int) {
 	default:
 		sentence = fmt.Sprintf("None of the %d endpoints of %s is ready.", total, e.label())
 	}
+	if e.Refused.Packets > 0 && e.refuses() {
+		sentence += " " + e.refusals() + "."
+	}
 	status := Wrong
 	if a.clients != "" && !e.query.From.IsValid() || e.mayWait(a) {
 		status = Doubt // others get one, or it may come in time
@@ -288,7 +289,7 @@ func (e *explained) mayWait(a audience) bool {
 // wanted is the pod or address that was asked for.
 func (e *explained) wanted() {
 	for _, x := range e.Port.Endpoints {
-		if !e.mine(x) {
+		if !e.query.means(x) {
 			continue
 		}
 		var why Reason
@@ -308,4 +309,58 @@ func (e *explained) wanted() {
 		e.find(status, "portald conns --endpoint "+x.Addr.String(), "As an endpoint of %s, %s is %s.", e.label(), name,
 			e.because(why, x))
 	}
+	if e.asksForFormer() {
+		e.removed()
+	}
+}
+
+// asksForFormer tells whether no endpoint is the one that was asked for.
+func (e *explained) asksForFormer() bool {
+	return !slices.ContainsFunc(e.Port.Endpoints, e.query.means)
+}
+
+// removed is about an endpoint that was asked for and is none any more.
+func (e *explained) removed() {
+	former := e.former()
+	if len(former) == 0 {
+		return // its last connection has ended meanwhile
+	}
+	e.section("Endpoint")
+	x := former[0]
+	name := x.Addr.String()
+	if x.Pod != "" {
+		name += " (pod " + x.Pod + ")"
+	}
+	text := fmt.Sprintf("%s is no endpoint of %s any more", name, e.label())
+	for _, c := range slices.Backward(e.Changes) {
+		if c.Kind == changes.EndpointRemoved && c.Endpoint == x.Addr && c.Service == e.Port.Name {
+			text += fmt.Sprintf(" (removed %s ago)", roughly(e.now.Sub(c.Time)))
+			break
+		}
+	}
+	e.add(Fact, nil, "%s", text)
+	open := len(e.Live) + e.MoreLive
+	if open == 0 {
+		e.find(Good, "portald tail "+e.flag()+" --endpoint "+x.Addr.String(), "%s, and no connection to it is open.", text)
+		return
+	}
+	e.find(Doubt, "portald conns --endpoint "+x.Addr.String(), "%s: %s to it, until a side closes.", text,
+		count(open, "open connection"))
+}
+
+// former are the endpoints that were asked for and are none any more, by the connections that they have or had.
+func (e *explained) former() (all []service.Endpoint) {
+	add := func(x service.Endpoint) {
+		is := func(o service.Endpoint) bool { return o.Addr == x.Addr }
+		if x.Addr.IsValid() && e.query.means(x) && !slices.ContainsFunc(append(all, e.Port.Endpoints...), is) {
+			all = append(all, x)
+		}
+	}
+	for i := range e.Live {
+		add(e.Live[i].Endpoint)
+	}
+	for _, r := range e.Records {
+		add(r.Endpoint)
+	}
+	return all
 }

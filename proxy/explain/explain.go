@@ -9,57 +9,11 @@
 package explain
 
 import (
-	"fmt"
 	"slices"
 	"time"
 
 	"github.com/portald/portald/portal/service"
 )
-
-// Status classifies a line of a report: a fact, or something that is well, needs attention, or is wrong.
-type Status string
-
-// The statuses, the worse the later.
-const (
-	Fact  Status = ""
-	Good  Status = "good"
-	Doubt Status = "doubt"
-	Wrong Status = "wrong"
-)
-
-// Report is the answer to one query.
-type Report struct {
-	What     string    `json:"what"` // as it was asked
-	From     string    `json:"from,omitempty"`
-	Node     string    `json:"node"`
-	Time     time.Time `json:"time"`
-	Sections []Section `json:"sections"`
-	Verdict  Line      `json:"verdict"` // one sentence
-	Next     string    `json:"next"`    // the command to run next
-	Nearest  []string  `json:"nearest,omitempty"`
-}
-
-// Section is one stage of a packet's way.
-type Section struct {
-	Title string `json:"title"`
-	Lines []Line `json:"lines"`
-}
-
-// Line is one statement, with what it rests on.
-type Line struct {
-	Status  Status   `json:"status,omitempty"`
-	Text    string   `json:"text"`
-	Details []string `json:"details,omitempty"`
-}
-
-// Omit notes that so many service ports are left out.
-func (r *Report) Omit(n int) {
-	r.Sections = append(r.Sections, Section{"More", []Line{{Text: fmt.Sprintf(
-		"%d more service ports are meant by this: name one, as NAMESPACE/NAME:PORT", n)}}})
-}
-
-// Known tells whether this node knows anything that matches the query.
-func (r *Report) Known() bool { return len(r.Sections) > 0 }
 
 // Explain reports on subjects. Without any, it says that nothing of that name is known here.
 func Explain(query Query, node Node, subjects []Subject, now time.Time) *Report {
@@ -79,7 +33,13 @@ func Explain(query Query, node Node, subjects []Subject, now time.Time) *Report 
 		}
 		e.explain()
 	}
-	b.conclude(subjects, query)
+	if n := len(query.Ambiguous); n > 0 {
+		b.find(Wrong, "portald explain "+query.Ambiguous[0], "%q may be any of %d: name one with its namespace.",
+			query.What, n)
+	}
+	b.outgoing(node.Outgoing)
+	listProbes(b, query, subjects)
+	b.conclude(len(subjects))
 	return b.report
 }
 
@@ -115,6 +75,9 @@ func contested(query Query, subjects []Subject) (rest []Subject, younger map[ser
 	return rest, younger
 }
 
+// ways tells of its endpoints why they do not answer.
+func (e *explained) ways() ways { return ways{e.Subject, e.node, e.now} }
+
 // explain adds the sections of a subject.
 func (e *explained) explain() {
 	e.problems()
@@ -125,62 +88,13 @@ func (e *explained) explain() {
 		e.clients()
 	}
 	e.endpoints()
+	e.ofEndpoint()
+	e.changed()
+	(&probed{e.builder, e.ways(), e.query}).find()
+	(&otherSources{e.builder, e.Subject, e.query.means}).list()
+	(&pathMTU{e.builder, e.Subject, e.now}).list()
 	e.recent()
+	(&openNow{e.builder, e.Subject, e.now}).list()
+	e.uneven()
 	e.flows()
-}
-
-// builder fills a report.
-type builder struct {
-	report   *Report
-	prefix   string // of titles, where there are several subjects
-	findings []finding
-}
-
-// finding is a line that may be the verdict.
-type finding struct {
-	status  Status
-	verdict string
-	next    string
-}
-
-func (b *builder) section(title string) {
-	b.report.Sections = append(b.report.Sections, Section{Title: b.prefix + title, Lines: []Line{}})
-}
-
-// add adds a line to the last section.
-func (b *builder) add(status Status, details []string, format string, values ...any) {
-	s := &b.report.Sections[len(b.report.Sections)-1]
-	s.Lines = append(s.Lines, Line{status, fmt.Sprintf(format, values...), details})
-}
-
-// find notes what may be the verdict, and the command to run next.
-func (b *builder) find(status Status, next, format string, values ...any) {
-	b.findings = append(b.findings, finding{status, fmt.Sprintf(format, values...), next})
-}
-
-// first returns the first finding of a status: what comes first in a packet's way.
-func (b *builder) first(status Status) (finding, bool) {
-	for _, f := range b.findings {
-		if f.status == status {
-			return f, true
-		}
-	}
-	return finding{}, false
-}
-
-// conclude sets the verdict: the first thing that is wrong, or else in doubt, or else that all is well.
-func (b *builder) conclude(subjects []Subject, query Query) {
-	for _, status := range []Status{Wrong, Doubt, Good} {
-		if f, ok := b.first(status); ok {
-			b.report.Verdict, b.report.Next = Line{Status: status, Text: f.verdict}, f.next
-			return
-		}
-	}
-	if len(subjects) == 0 && !b.report.Known() {
-		b.report.Verdict = Line{Status: Wrong, Text: fmt.Sprintf("Nothing on this node is known by %q.", query.What)}
-		b.report.Next = "portald services --all-namespaces"
-		return
-	}
-	b.report.Verdict = Line{Status: Good, Text: fmt.Sprintf("Nothing stands in the way of %s on this node.", query.What)}
-	b.report.Next = "portald conns --all-namespaces"
 }

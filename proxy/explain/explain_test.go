@@ -263,7 +263,8 @@ func TestWhatStandsInTheWay(t *testing.T) {
 			for range 3 {
 				s.Records = append(s.Records, ended(record.OutcomeDialFailed))
 			}
-		}, Doubt, "The last 3 connections of shop/cart:http failed", "doubt 0s ago: id 7, 10.244.0.9:4000: dial_failed"},
+		}, Wrong, "3 of 3 connections of shop/cart:http failed in the last 1s",
+			"doubt 0s ago: id 7, 10.244.0.9:4000: dial_failed"},
 		{"one failed", func(s *scene) {
 			s.Records = []*record.Record{ended(record.OutcomeOK), ended(record.OutcomeLimit)}
 		}, Good, "", "doubt 0s ago: id 7, 10.244.0.9:4000: limit (connection refused)"},
@@ -274,7 +275,8 @@ func TestWhatStandsInTheWay(t *testing.T) {
 				r.Attempts = []record.Attempt{{Endpoint: dead, Err: "timeout", Times: 1}, {Endpoint: s.Port.Endpoints[1].Addr}}
 				s.Records = append(s.Records, r)
 			}
-		}, Doubt, "failed in 2 of the last 2 connections of shop/cart:http: timeout", "failed after 0s: timeout"},
+		}, Doubt, "(pod shop/cart-a) left 2 of 2 dials of shop/cart:http in the last 1s unanswered",
+			"failed after 0s: timeout"},
 		{"dials of one endpoint are overtaken", func(s *scene) {
 			slow, other := s.Port.Endpoints[0].Addr, s.Port.Endpoints[1].Addr
 			for range 2 {
@@ -282,7 +284,8 @@ func TestWhatStandsInTheWay(t *testing.T) {
 				r.Attempts = []record.Attempt{{Endpoint: slow, Err: record.Overtaken, Times: 1}, {Endpoint: other, Hedge: true}}
 				s.Records = append(s.Records, r)
 			}
-		}, Doubt, "failed in 2 of the last 2 connections of shop/cart:http: overtaken", "was overtaken by another after 0s"},
+		}, Doubt, "was overtaken by another endpoint in 2 of 2 dials of shop/cart:http in the last 1s",
+			"was overtaken by another after 0s"},
 		{"hedges are overtaken", func(s *scene) {
 			for range 2 {
 				r := ended(record.OutcomeOK)

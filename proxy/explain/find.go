@@ -1,8 +1,10 @@
 package explain
 
 import (
+	"iter"
 	"net/netip"
 	"slices"
+	"strings"
 
 	"github.com/portald/portald/platform/inet"
 	"github.com/portald/portald/portal/service"
@@ -11,6 +13,12 @@ import (
 // Find returns the service ports that a query is about, in order, and the query with what they say of it. Local tells
 // the addresses of this host: NodePorts are served there.
 func Find(q Query, ports []*service.Port, local func(netip.Addr) bool) (Query, []*service.Port) {
+	if q.kind == kindClient {
+		return q, nil
+	}
+	if q.Service.Name != "" && q.Service.Namespace == "" {
+		q.inAnyNamespace(ports)
+	}
 	found := q.match(ports, local)
 	if len(found) == 0 && q.Service.Name != "" && q.kind != "service" {
 		q.Pod = q.Service.String()
@@ -25,6 +33,67 @@ func Find(q Query, ports []*service.Port, local func(netip.Addr) bool) (Query, [
 		q.Pod, q.Endpoint = "", netip.AddrPort{}
 	}
 	return q, found
+}
+
+// FindRemoved returns the query about an endpoint that was, for one that Find knows nothing of. Each has the endpoints
+// of connections, open ones or others.
+func FindRemoved(q Query, each iter.Seq2[service.PortName, service.Endpoint]) (Query, []service.PortName) {
+	if q.kind == kindClient || q.kind == "service" {
+		return q, nil
+	}
+	var found []service.PortName
+	asked := q
+	for name, e := range each {
+		is := q.Address.IsValid() && at(q.Address, e.Addr) || q.Service.Name != "" && e.Pod != "" && q.names(e.Pod)
+		if !is || q.Protocol != 0 && q.Protocol != name.Protocol {
+			continue
+		}
+		if q.Address.IsValid() {
+			asked.Endpoint = q.Address
+		} else {
+			asked.Pod = e.Pod
+		}
+		if !slices.Contains(found, name) {
+			found = append(found, name)
+		}
+	}
+	slices.SortFunc(found, service.PortName.Compare)
+	return asked, found
+}
+
+// names tells whether a pod has the name that was asked for.
+func (q *Query) names(pod string) bool {
+	namespace, name, _ := strings.Cut(pod, "/")
+	return name == q.Service.Name && (q.Service.Namespace == "" || namespace == q.Service.Namespace)
+}
+
+// inAnyNamespace finds the namespace of a name without one: of the Services that have it, or else of the pods.
+func (q *Query) inAnyNamespace(ports []*service.Port) {
+	var services, pods []string
+	for _, p := range ports {
+		if p.Name.Name == q.Service.Name {
+			services = append(services, p.Name.Service().String())
+		}
+		for _, e := range p.Endpoints {
+			if _, name, _ := strings.Cut(e.Pod, "/"); name == q.Service.Name {
+				pods = append(pods, e.Pod)
+			}
+		}
+	}
+	all, prefix := services, ""
+	if q.kind == kindPod || len(services) == 0 && q.kind == "" {
+		all, prefix = pods, "pod/"
+	}
+	slices.Sort(all)
+	switch all = slices.Compact(all); len(all) {
+	case 0:
+	case 1:
+		q.Service.Namespace, _, _ = strings.Cut(all[0], "/")
+	default:
+		for _, name := range all {
+			q.Ambiguous = append(q.Ambiguous, prefix+name)
+		}
+	}
 }
 
 func (q *Query) match(ports []*service.Port, local func(netip.Addr) bool) (found []*service.Port) {
@@ -50,7 +119,7 @@ func (q *Query) match(ports []*service.Port, local func(netip.Addr) bool) (found
 			if slices.ContainsFunc(p.Endpoints, func(e service.Endpoint) bool { return e.Pod == q.Pod }) {
 				found = append(found, p)
 			}
-		case q.kind != "pod" && p.Name.Service() == q.Service && (q.Port == "" || q.Port == p.Name.Port || q.number(p)):
+		case q.kind != kindPod && p.Name.Service() == q.Service && (q.Port == "" || q.Port == p.Name.Port || q.number(p)):
 			found = append(found, p)
 		}
 	}

@@ -53,8 +53,8 @@ func TestFind(t *testing.T) {
 			t.Errorf("%s: found %q, want %q", ask, got, want)
 		}
 	}
-	for _, wrong := range []string{"", "cart", "shop/", "/cart", "a/b/c", "10.96.0.300:80", "0"} {
-		if _, err := Parse(wrong, ""); err == nil || !strings.Contains(err.Error(), "must be NAMESPACE/NAME") {
+	for _, wrong := range []string{"", "shop/", "/cart", "a/b/c", "10.96.0.300:80", "0", "client/", "client/a/b/c"} {
+		if _, err := Parse(wrong, ""); err == nil || !strings.Contains(err.Error(), "must be [NAMESPACE/]NAME") {
 			t.Errorf("%q: %v", wrong, err)
 		}
 	}

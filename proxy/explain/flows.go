@@ -1,26 +1,28 @@
 package explain
 
 import (
+	"fmt"
 	"net/netip"
+	"slices"
 
 	"github.com/portald/portald/platform/inet"
 	"github.com/portald/portald/portal"
+	"github.com/portald/portald/portal/service"
 	"github.com/portald/portald/proxy/kernel/flows"
 )
 
-// mostFlows bounds the entries that are listed.
-const mostFlows = 10
-
 // flows are the entries of the conntrack table.
 func (e *explained) flows() {
-	if len(e.Flows) == 0 && e.FlowsErr == nil {
+	asked := slices.DeleteFunc(slices.Clone(e.Flows), func(f flows.Flow) bool { return !e.asked(f) })
+	if len(asked) == 0 && e.FlowsErr == nil {
 		return
 	}
 	e.section("Connection tracking")
 	if e.FlowsErr != nil {
 		e.add(Doubt, nil, "not read: %v", e.FlowsErr)
 	}
-	for i, f := range e.Flows {
+	e.unanswered(asked)
+	for i, f := range asked {
 		stale := e.stale(f)
 		if stale {
 			e.find(Doubt, "conntrack -L -p udp --orig-dst "+f.To.Addr().String(),
@@ -30,24 +32,62 @@ func (e *explained) flows() {
 			e.flow(f, stale)
 		}
 	}
-	if n := len(e.Flows) - mostFlows; n > 0 {
+	if n := len(asked) - mostFlows; n > 0 {
 		e.add(Fact, nil, "and %d more", n)
+	}
+}
+
+// asked tells whether a flow leads to the endpoint that was asked for or begins there, and comes from the client that
+// was.
+func (e *explained) asked(f flows.Flow) bool {
+	if e.query.From.IsValid() && f.From.Addr() != e.query.From {
+		return false
+	}
+	of := func(x service.Endpoint) bool {
+		return e.query.means(x) && (x.Addr == f.Replier || x.Addr.Addr() == f.From.Addr())
+	}
+	return e.query.Pod == "" && !e.query.Endpoint.IsValid() || slices.ContainsFunc(e.Port.Endpoints, of) ||
+		slices.ContainsFunc(e.former(), of)
+}
+
+// unanswered finds endpoints of which flows that the kernel carries get no answer.
+func (e *explained) unanswered(all []flows.Flow) {
+	if e.Applied == nil || e.Applied.Mode != service.ModeKernel {
+		return
+	}
+	for _, x := range e.Port.Endpoints {
+		led, mute := 0, 0
+		for _, f := range all {
+			if f.Replier == x.Addr {
+				if led++; f.Status&flows.SeenReply == 0 {
+					mute++
+				}
+			}
+		}
+		if mute < enough || mute*oneIn < led {
+			continue
+		}
+		s := e.ways().to(x.Addr, e.ways().askedAt(all, x.Addr))
+		why, next := s.text, s.next
+		if e.Port.Name.Protocol == inet.UDP && !s.gone {
+			next = "portald conns " + e.flag() + " --endpoint " + x.Addr.String()
+			why = fmt.Sprintf("nothing listens at port %d there, its answers are lost or come from another address, or what "+
+				"the clients send has no answer", x.Addr.Port())
+		}
+		e.find(Doubt, next, "%d of %s to %s as an endpoint of %s have no answer: %s.", mute, count(led, "tracked flow"),
+			e.name(x.Addr), e.label(), why)
 	}
 }
 
 func (e *explained) flow(f flows.Flow, stale bool) {
 	status, notes := Fact, ""
-	if state := f.State.String() + f.SCTP.String(); state != "" {
-		notes = " " + state
-	}
 	if f.Status&flows.SeenReply == 0 {
-		status, notes = Doubt, notes+", no answer yet"
+		status = Doubt
 	}
 	if stale {
-		status, notes = Doubt, notes+", which is no endpoint now"
+		status, notes = Doubt, ", which is no endpoint now"
 	}
-	e.add(status, nil, "%s %s to %s, led to %s%s, %d s left", f.Protocol, f.From, f.To, f.Replier, notes,
-		f.Timeout)
+	e.add(status, nil, "%s", flowText(f, notes))
 }
 
 // stale tells whether a UDP flow leads where no new flow is led.

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/portald/portald/platform/inet"
@@ -31,7 +30,7 @@ func (e *explained) exposures() []service.Exposure {
 // problems are why the Service, or a part of it, is not served as it is written.
 func (e *explained) problems() {
 	quarantined := e.Applied != nil && e.Applied.Quarantine != ""
-	if len(e.Problems) == 0 && !quarantined && e.node.Busy == nil && e.Applied != nil {
+	if len(e.Problems)+len(e.Ignored) == 0 && !quarantined && e.node.Busy == nil && e.Applied != nil {
 		return
 	}
 	e.section("Problems")
@@ -58,6 +57,14 @@ func (e *explained) problems() {
 		e.find(Doubt, "kubectl describe service -n "+e.Port.Name.Namespace+" "+e.Port.Name.Name,
 			"A part of %s is not served: %s.", e.label(), p)
 	}
+	for _, p := range e.Ignored {
+		e.add(Doubt, nil, "%s", p)
+	}
+	if len(e.Ignored) > 0 {
+		e.find(Doubt, "kubectl describe service -n "+e.Port.Name.Namespace+" "+e.Port.Name.Name,
+			"Settings of %s do not have the effect that they ask for: %s.", e.Port.Name.Service(),
+			strings.TrimSuffix(strings.Join(e.Ignored, "; "), "?"))
+	}
 }
 
 // frontends reports the addresses that clients dial, which Service owns them, and where they lead.
@@ -71,6 +78,9 @@ func (e *explained) frontends() {
 	}
 	for _, x := range all {
 		e.frontend(x)
+	}
+	if status, text := e.refusedLine(); text != "" {
+		e.add(status, nil, "%s", text)
 	}
 	if len(e.younger) > 0 {
 		e.add(Fact, nil, "also claimed by %s, younger, which do not get it", strings.Join(e.younger, ", "))
@@ -181,17 +191,12 @@ func frontendText(x service.Exposure) string {
 	return x.Frontend.String()
 }
 
-func portText(f service.Frontend) string { return strconv.Itoa(int(f.Addr.Port())) }
-
 // mode is who carries connections, and why.
 func (e *explained) mode() {
 	e.section("Mode")
-	mode, why := e.node.Mode, "the default of this node"
-	if e.Port.Mode != service.ModeDefault {
-		mode, why = e.Port.Mode, "the annotation portald.io/mode of the Service"
-	}
+	mode, why := modeOf(e.Port, e.node)
 	how := "portald accepts connections and dials endpoints"
-	switch mode = mode.Or(service.ModeUserspace); {
+	switch {
 	case mode == service.ModeKernel:
 		how = "the kernel translates packets, and portald sees no connection"
 	case !mode.Carries(e.Port.Name.Protocol):
@@ -200,6 +205,11 @@ func (e *explained) mode() {
 	e.add(Fact, nil, "%s, by %s: %s", mode, why, how)
 	if e.Applied != nil && e.Applied.Mode != mode {
 		e.add(Doubt, nil, "it is still carried by %s: the change was not applied yet", e.Applied.Mode)
+	}
+	if e.Port.Policy.KeepPayload == service.KeepBadlyEnded && mode == service.ModeUserspace &&
+		e.Port.Name.Protocol == inet.TCP {
+		e.add(Fact, nil, "payload of connections that end badly is kept in memory, by the annotation "+
+			"portald.io/keep-payload of the Service: portald tail --payload shows it")
 	}
 	e.algorithm()
 	e.add(Fact, nil, "rules are written by %s", e.node.Writer)

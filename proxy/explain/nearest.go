@@ -5,17 +5,24 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/portald/portald/platform/spelling"
 	"github.com/portald/portald/portal/service"
 )
 
 // most is how many names are suggested.
 const most = 5
 
+// mostNamed is how many are that have the name in some namespace.
+const mostNamed = 20
+
 // Nearest returns the names of Services and pods that are nearest to one that is not known: first the same name in
 // another namespace, then names that take the fewest edits.
 func Nearest(q Query, ports []*service.Port) []string {
 	if q.Service.Name == "" {
 		return nil
+	}
+	if len(q.Ambiguous) > 0 {
+		return q.Ambiguous[:min(mostNamed, len(q.Ambiguous))]
 	}
 	type candidate struct {
 		text string
@@ -28,13 +35,13 @@ func Nearest(q Query, ports []*service.Port) []string {
 			return
 		}
 		seen[text] = true
-		limit := max(2, len(q.Service.Name)/3)
+		limit := max(2, spelling.Limit(q.Service.Name))
 		if d := len(name.Name) - len(q.Service.Name); d > limit || -d > limit {
 			return
 		}
-		far := distance(q.Service.Name, name.Name)
-		if name.Namespace != q.Service.Namespace {
-			far += min(2, distance(q.Service.Namespace, name.Namespace))
+		far := spelling.Distance(q.Service.Name, name.Name)
+		if name.Namespace != q.Service.Namespace && q.Service.Namespace != "" {
+			far += min(2, spelling.Distance(q.Service.Namespace, name.Namespace))
 		}
 		if far <= limit {
 			all = append(all, candidate{text, far})
@@ -43,7 +50,8 @@ func Nearest(q Query, ports []*service.Port) []string {
 	for _, p := range ports {
 		add(p.Name.Service(), p.Name.Service().String())
 		for _, e := range p.Endpoints {
-			if namespace, name, ok := strings.Cut(e.Pod, "/"); ok && namespace == q.Service.Namespace {
+			namespace, name, ok := strings.Cut(e.Pod, "/")
+			if ok && (namespace == q.Service.Namespace || q.Service.Namespace == "") {
 				add(service.Name{Namespace: namespace, Name: name}, "pod/"+e.Pod)
 			}
 		}
@@ -56,24 +64,4 @@ func Nearest(q Query, ports []*service.Port) []string {
 		out = append(out, c.text)
 	}
 	return out
-}
-
-// distance is how many letters are inserted, deleted or replaced to make b of a.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			next := min(row[j]+1, row[j+1]+1, diagonal+1)
-			if a[i] == b[j] {
-				next = diagonal
-			}
-			diagonal, row[j+1] = row[j+1], next
-		}
-	}
-	return row[len(b)]
 }

@@ -2,63 +2,67 @@ package explain
 
 import (
 	"fmt"
-	"net/netip"
 	"time"
 
 	"github.com/portald/portald/proxy/record"
 )
 
-// enough is how many of the last connections, or of their dials of one endpoint, have to fail for a verdict.
-const enough = 2
+// mostListed bounds the last connections that are listed; more are counted.
+const mostListed = 10
 
-// recent is how the last connections ended.
+// recent is how the last connections ended, and what they say of the endpoints.
 func (e *explained) recent() {
 	e.section("Last connections")
 	if len(e.Records) == 0 {
 		e.add(Fact, nil, "no record of one is in memory")
 		return
 	}
-	failed := 0
-	for _, r := range e.Records {
+	for _, r := range e.Records[max(0, len(e.Records)-mostListed):] {
 		status := Good
 		if !r.Outcome.Well() {
 			status = Doubt
-			failed++
 		}
 		e.add(status, attempts(r), "%s", recordText(r, e.now))
 	}
-	if at, n, why := worstDialled(e.Records); n >= enough && failed < len(e.Records) {
-		e.find(Doubt, "portald endpoints "+e.flag(),
-			"Dials of endpoint %s failed in %d of the last %d connections of %s: %s.", at, n, len(e.Records), e.label(), why)
+	past := history{e.Port.Name, e.Changes}
+	found := gather(e.Records, past, e.now, e.Port.Policy.Or(e.node.Policy).KernelRecords)
+	if found.records == 0 {
+		e.add(Fact, nil, "%s", e.outdated(past.changed()))
+		return
 	}
-	if last := e.Records[len(e.Records)-1]; failed == len(e.Records) && failed >= enough {
-		e.find(Doubt, "portald tail "+e.flag(), "The last %d connections of %s failed; the last one ended as %s%s.", failed,
-			e.label(), last.Outcome, behind(last.Error))
+	if n := found.records - mostListed; n > 0 {
+		e.add(Fact, nil, "and %d more in the last %s", n, roughly(found.span))
+	}
+	j := judge{e.builder, e.Subject, found, e.query.means, e.ways()}
+	j.list()
+	j.decide()
+}
+
+// mostChanges bounds the changes that are listed.
+const mostChanges = 5
+
+// changed lists the last changes.
+func (e *explained) changed() {
+	if len(e.Changes) == 0 {
+		return
+	}
+	e.section("Last changes")
+	for _, c := range e.Changes[max(0, len(e.Changes)-mostChanges):] {
+		e.add(Fact, nil, "%s ago: %s", roughly(e.now.Sub(c.Time)), c.Text())
+	}
+	if n := len(e.Changes) - mostChanges; n > 0 {
+		e.add(Fact, nil, "and %d more: portald changes %s", n, e.flag())
 	}
 }
 
-// worstDialled is the endpoint that most of these failed to dial, how many did, and the last error.
-func worstDialled(records []*record.Record) (at netip.AddrPort, n int, why string) {
-	failed := map[netip.AddrPort]int{}
-	for _, r := range records {
-		for _, a := range r.Attempts {
-			if a.Err == "" || a.Hedge && !a.Failed() { // a first dial that is overtaken had its time
-				continue
-			}
-			failed[a.Endpoint]++
-			if failed[a.Endpoint] >= n {
-				at, n, why = a.Endpoint, failed[a.Endpoint], a.Err
-			}
-		}
+// outdated is why no record decides.
+func (e *explained) outdated(changed time.Time) string {
+	last := e.Records[len(e.Records)-1]
+	if ended := last.Start.Add(last.Duration); ended.Before(changed) {
+		return fmt.Sprintf("all of them ended before the Service changed, %s ago: they decide nothing",
+			roughly(e.now.Sub(changed)))
 	}
-	return at, n, why
-}
-
-func behind(text string) string {
-	if text == "" {
-		return ""
-	}
-	return " (" + text + ")"
+	return fmt.Sprintf("none of them ended in the last %s: they decide nothing", roughly(recentTime))
 }
 
 func recordText(r *record.Record, now time.Time) string {

@@ -21,16 +21,7 @@ func (e *explained) rules() {
 		return
 	}
 	e.section("Rules of portald, as the host has them now")
-	place := ""
-	for _, r := range e.Shown.Rules {
-		if r.Place != place {
-			place = r.Place
-			e.add(Fact, nil, "%s", place)
-		}
-		last := &e.report.Sections[len(e.report.Sections)-1]
-		line := &last.Lines[len(last.Lines)-1]
-		line.Details = append(line.Details, r.Text)
-	}
+	e.installed(e.Shown.Rules)
 	for _, m := range e.Shown.Missing {
 		e.add(Wrong, nil, "missing: %s", m)
 	}
@@ -46,6 +37,24 @@ func (e *explained) rules() {
 	case len(e.Shown.Rules) > 0:
 		e.add(Good, nil, "nothing is missing")
 	}
+}
+
+// ofEndpoint reports the rules that the traffic of one endpoint meets, if one was asked for.
+func (e *explained) ofEndpoint() {
+	if !e.query.OfEndpoint() || e.asksForFormer() {
+		return
+	}
+	if e.node.Rules != nil {
+		e.foreign()
+	}
+	audiences := e.audiences()
+	gets := func(x service.Endpoint) bool {
+		return slices.ContainsFunc(audiences, func(a audience) bool {
+			why := e.why(a, x)
+			return why == Used || why == UsedDraining
+		})
+	}
+	newPodRules(e.builder, e.Subject, e.query.means, gets).list()
 }
 
 // portals returns the portals to explain that belong to this service port.
@@ -218,7 +227,7 @@ func (e *explained) forwarded(proto inet.Protocol, at netip.AddrPort) netfilter.
 func (e *explained) some(family inet.Family) (out []netip.AddrPort) {
 	for _, scope := range []service.Scope{service.ClusterScope, service.NodeScope} {
 		for _, x := range e.Port.Usable(family, scope) {
-			if !slices.Contains(out, x.Addr) && len(out) < mostEndpoints {
+			if e.query.means(x) && !slices.Contains(out, x.Addr) && len(out) < mostEndpoints {
 				out = append(out, x.Addr)
 			}
 		}

@@ -140,6 +140,7 @@ func (l *late) of(p inet.Protocol) *timings {
 // in the histograms of their protocol.
 func (m *Metrics) Forget(name service.PortName) {
 	m.kernel.forget(name)
+	m.denied.forget(name)
 	c := &m.conns
 	c.mu.Lock()
 	defer c.mu.Unlock()

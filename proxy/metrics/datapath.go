@@ -85,6 +85,7 @@ func (c dataPathCollector) resources(s *splice.Stats) []resource {
 		{"pipe_pages", s.PipePages, s.Limits.PipePages},
 		{"buffers", s.Buffers, s.Limits.Buffers},
 		{"replay_bytes", s.ReplayBytes, s.Limits.ReplayBytes},
+		{"payload_bytes", s.PayloadBytes, s.Limits.PayloadBytes},
 		{"source_ports", int64(c.from.BusiestEndpoint()), s.Limits.SourcePorts},
 		{"proxy_ports_tcp", int64(c.from.ProxyPortsInUse(inet.TCP)), ports},
 		{"proxy_ports_udp", int64(c.from.ProxyPortsInUse(inet.UDP)), ports},

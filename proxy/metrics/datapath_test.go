@@ -11,10 +11,10 @@ import (
 // busy is a data path with something of everything.
 func busy() DataPath {
 	s := splice.Stats{
-		Descriptors: 80, Sessions: 5, PipePages: 256, Buffers: 2, ReplayBytes: 512, Kept: 30, UDPDropped: 4,
-		PortsCrowded: 6, Waiting: 3,
-		Limits: splice.Limits{Descriptors: 100, Sessions: 10, PipePages: 4096, ReplayBytes: 8 << 20, Kept: 40,
-			SourcePorts: 1000},
+		Descriptors: 80, Sessions: 5, PipePages: 256, Buffers: 2, ReplayBytes: 512, PayloadBytes: 300, Kept: 30,
+		UDPDropped: 4, PortsCrowded: 6, Waiting: 3,
+		Limits: splice.Limits{Descriptors: 100, Sessions: 10, PipePages: 4096, ReplayBytes: 8 << 20, PayloadBytes: 16 << 20,
+			Kept: 40, SourcePorts: 1000},
 	}
 	s.LoopLatency.Counts[0], s.LoopLatency.Counts[5], s.LoopLatency.Counts[16], s.LoopLatency.Sum = 7, 2, 1, 2*time.Second
 	return DataPath{
@@ -42,6 +42,7 @@ portald_waiting_connections 3
 portald_resource_used{resource="buffers"} 2
 portald_resource_used{resource="descriptors"} 80
 portald_resource_used{resource="kept_connections"} 30
+portald_resource_used{resource="payload_bytes"} 300
 portald_resource_used{resource="pipe_pages"} 256
 portald_resource_used{resource="proxy_ports_tcp"} 6
 portald_resource_used{resource="proxy_ports_udp"} 17
@@ -52,6 +53,7 @@ portald_resource_used{resource="udp_sessions"} 5
 # TYPE portald_resource_limit gauge
 portald_resource_limit{resource="descriptors"} 100
 portald_resource_limit{resource="kept_connections"} 40
+portald_resource_limit{resource="payload_bytes"} 1.6777216e+07
 portald_resource_limit{resource="pipe_pages"} 4096
 portald_resource_limit{resource="proxy_ports_tcp"} 19000
 portald_resource_limit{resource="proxy_ports_udp"} 19000

@@ -20,6 +20,7 @@ type endpoint struct {
 // endpointCounts are of one endpoint, or of several.
 type endpointCounts struct {
 	ok, reset, lost, otherwise uint64 // how its connections ended
+	closedEarly                uint64
 	fromClient, fromEndpoint   uint64 // bytes
 	dialled, dialFailed        uint64
 	overtaken                  uint64
@@ -27,10 +28,29 @@ type endpointCounts struct {
 	ejections                  uint64
 	withFirstByte              uint64        // connections with a byte of the endpoint
 	firstByteTime              time.Duration // of those, from the connect
+	tcp                        TCPTotals
+}
+
+// TCPTotals add up what the kernel told of the sockets towards an endpoint, at the ends of connections.
+type TCPTotals struct {
+	Connections uint64        // of which it told
+	RTT         time.Duration // smoothed, at the end of each, of all together
+	Retransmits uint64        // segments that were sent to the endpoint again
+	OutOfOrder  uint64        // segments of the endpoint that came out of order
+}
+
+func (t *TCPTotals) add(o *TCPTotals) {
+	t.Connections += o.Connections
+	t.RTT += o.RTT
+	t.Retransmits += o.Retransmits
+	t.OutOfOrder += o.OutOfOrder
 }
 
 // endpointDescs are how Prometheus has them.
-type endpointDescs struct{ connections, bytes, dials, ejections, dialTime, firstByte *prometheus.Desc }
+type endpointDescs struct {
+	connections, bytes, dials, ejections, dialTime, firstByte *prometheus.Desc
+	rtt, retransmits, outOfOrder                              *prometheus.Desc // of TCP
+}
 
 func newEndpointDescs() endpointDescs {
 	desc := func(name, help string, more ...string) *prometheus.Desc {
@@ -49,11 +69,18 @@ func newEndpointDescs() endpointDescs {
 			"Time of successful dials of the endpoint."),
 		firstByte: desc("portald_endpoint_first_byte_seconds",
 			"Time from the connect until the endpoint's first byte."),
+		rtt: desc("portald_endpoint_rtt_seconds",
+			"Smoothed round-trip time to the endpoint, at the end of each TCP connection."),
+		retransmits: desc("portald_endpoint_retransmits_total",
+			"Segments that were sent to the endpoint again, by finished TCP connections."),
+		outOfOrder: desc("portald_endpoint_out_of_order_total",
+			"Segments of the endpoint that came out of order, by finished TCP connections."),
 	}
 }
 
 func (e endpointDescs) describe(to chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{e.connections, e.bytes, e.dials, e.ejections, e.dialTime, e.firstByte} {
+	for _, d := range []*prometheus.Desc{e.connections, e.bytes, e.dials, e.ejections, e.dialTime, e.firstByte,
+		e.rtt, e.retransmits, e.outOfOrder} {
 		to <- d
 	}
 }
@@ -67,6 +94,9 @@ func (e endpointDescs) show(to chan<- prometheus.Metric, n *endpointCounts, labe
 	counter(e.connections, n.reset, string(record.OutcomeEndpointReset))
 	counter(e.connections, n.lost, string(record.OutcomeEndpointLost))
 	counter(e.connections, n.otherwise, other)
+	if n.closedEarly > 0 {
+		counter(e.connections, n.closedEarly, string(record.OutcomeClosedEarly))
+	}
 	counter(e.bytes, n.fromClient, "from_client")
 	counter(e.bytes, n.fromEndpoint, "from_endpoint")
 	counter(e.dials, n.dialled, "ok")
@@ -77,6 +107,11 @@ func (e endpointDescs) show(to chan<- prometheus.Metric, n *endpointCounts, labe
 	}
 	to <- prometheus.MustNewConstSummary(e.dialTime, n.dialled, n.dialTime.Seconds(), nil, labels...)
 	to <- prometheus.MustNewConstSummary(e.firstByte, n.withFirstByte, n.firstByteTime.Seconds(), nil, labels...)
+	if n.tcp.Connections > 0 {
+		to <- prometheus.MustNewConstSummary(e.rtt, n.tcp.Connections, n.tcp.RTT.Seconds(), nil, labels...)
+		counter(e.retransmits, n.tcp.Retransmits)
+		counter(e.outOfOrder, n.tcp.OutOfOrder)
+	}
 }
 
 // observe counts a connection at each endpoint that it dialled.
@@ -118,6 +153,8 @@ func (e *endpointCounts) ended(r *record.Record) {
 		e.reset++
 	case record.OutcomeEndpointLost:
 		e.lost++
+	case record.OutcomeClosedEarly:
+		e.closedEarly++
 	default:
 		e.otherwise++
 	}
@@ -126,6 +163,9 @@ func (e *endpointCounts) ended(r *record.Record) {
 	if wait, ok := firstByte(r); ok {
 		e.withFirstByte++
 		e.firstByteTime += wait
+	}
+	if t := &r.EndpointTCP; t.Known {
+		e.tcp.add(&TCPTotals{1, t.RTT, uint64(t.Retransmits), uint64(t.OutOfOrder)})
 	}
 }
 
@@ -143,4 +183,5 @@ func (e *endpointCounts) add(o *endpointCounts) {
 	e.ejections += o.ejections
 	e.withFirstByte += o.withFirstByte
 	e.firstByteTime += o.firstByteTime
+	e.tcp.add(&o.tcp)
 }

@@ -2,8 +2,10 @@ package metrics
 
 import (
 	"fmt"
+	"net/netip"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
@@ -64,6 +66,40 @@ portald_endpoint_dial_seconds_count{endpoint="10.1.0.2:8080",pod="shop/cart-b",p
 portald_endpoint_dial_seconds_sum{endpoint="10.1.0.3:8080",pod="shop/cart-a",protocol="tcp",service="shop/cart:http"} 0.0003
 portald_endpoint_dial_seconds_count{endpoint="10.1.0.3:8080",pod="shop/cart-a",protocol="tcp",service="shop/cart:http"} 2
 `, "portald_endpoint_connections_total", "portald_endpoint_dial_attempts_total", "portald_endpoint_dial_seconds")
+}
+
+// What the kernel told of the sockets towards an endpoint is added up, for Prometheus and by address.
+func TestTCPOfEndpoints(t *testing.T) {
+	m := NewMetrics(DefaultLimits(), "IPv4")
+	m.ReplacePorts([]*service.Port{cartPort()})
+	observe(m, sample()) // of which it told nothing
+	for _, told := range []record.TCPInfo{
+		{Known: true, RTT: time.Millisecond, Retransmits: 3}, {Known: true, RTT: 2 * time.Millisecond, OutOfOrder: 5},
+	} {
+		r := sample()
+		r.EndpointTCP = told
+		observe(m, r)
+	}
+	at := `{endpoint="10.1.0.3:8080",pod="shop/cart-a",protocol="tcp",service="shop/cart:http"} `
+	var want strings.Builder
+	for _, of := range []struct{ name, kind, help, series string }{
+		{"out_of_order_total", "counter", "Segments of the endpoint that came out of order, by finished TCP connections.",
+			"portald_endpoint_out_of_order_total" + at + "5"},
+		{"retransmits_total", "counter", "Segments that were sent to the endpoint again, by finished TCP connections.",
+			"portald_endpoint_retransmits_total" + at + "3"},
+		{"rtt_seconds", "summary", "Smoothed round-trip time to the endpoint, at the end of each TCP connection.",
+			"portald_endpoint_rtt_seconds_sum" + at + "0.003\nportald_endpoint_rtt_seconds_count" + at + "2"},
+	} {
+		name := "portald_endpoint_" + of.name
+		fmt.Fprintf(&want, "# HELP %s %s\n# TYPE %s %s\n%s\n", name, of.help, name, of.kind, of.series)
+	}
+	wantMetrics(t, m, want.String(), "portald_endpoint_out_of_order_total", "portald_endpoint_retransmits_total",
+		"portald_endpoint_rtt_seconds")
+	all := m.EndpointTCP(cartPort().Name)
+	if got := all[netip.MustParseAddrPort("10.1.0.3:8080")]; len(all) != 1 ||
+		got != (TCPTotals{2, 3 * time.Millisecond, 3, 5}) {
+		t.Errorf("%+v", all)
+	}
 }
 
 // An endpoint that is gone, or whose address is another pod's now, leaves no series, whenever its last connection ends.

@@ -52,6 +52,22 @@ func (h *histogram) add(o *histogram) {
 	h.sum += o.sum
 }
 
+// Counted is a histogram: how many durations were no longer than each bound, and longer than the one before. The last
+// count has no bound.
+type Counted struct {
+	Bounds []time.Duration
+	Counts []uint64
+}
+
+// counted is the histogram without its exemplars.
+func (h *histogram) counted(bounds []time.Duration) Counted {
+	c := Counted{Bounds: bounds, Counts: make([]uint64, len(bounds)+1)}
+	for i := range c.Counts {
+		c.Counts[i] = h.buckets[i].n
+	}
+	return c
+}
+
 // metric is the histogram as Prometheus has it.
 func (h *histogram) metric(desc *prometheus.Desc, bounds []time.Duration, labels ...string) prometheus.Metric {
 	below, n := make(map[float64]uint64, len(bounds)), uint64(0)

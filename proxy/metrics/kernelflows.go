@@ -14,7 +14,8 @@ import (
 type kernelMetrics struct {
 	desc   *prometheus.Desc
 	mu     sync.Mutex
-	places places                                         // what follows is guarded by mu
+	known  func(service.PortName) bool // nil: all are; what follows is guarded by mu
+	places places
 	ports  map[service.PortName]map[record.Outcome]uint64 // those without a place together, by protocol
 }
 
@@ -35,7 +36,7 @@ func (m *Metrics) KernelEnded(r *record.Record) {
 // of returns the counts of a service port, or of all others of its protocol.
 func (k *kernelMetrics) of(name service.PortName) map[record.Outcome]uint64 {
 	counts := k.ports[name]
-	if counts == nil && !k.places.take(name.Namespace) {
+	if counts == nil && !k.place(name) {
 		name = service.PortName{Protocol: name.Protocol}
 		counts = k.ports[name]
 	}
@@ -46,8 +47,18 @@ func (k *kernelMetrics) of(name service.PortName) map[record.Outcome]uint64 {
 	return counts
 }
 
-// WatchKernelRecords exports how many ends of flows were lost, which it reads at each scrape. It may be called once.
-func (m *Metrics) WatchKernelRecords(lost func() uint64) {
+// place takes a place for a service port. One that is gone gets none, since nobody would give it back: the kernel tells
+// of connections minutes after their end.
+func (k *kernelMetrics) place(name service.PortName) bool {
+	return (k.known == nil || k.known(name)) && k.places.take(name.Namespace)
+}
+
+// WatchKernelRecords exports how many ends of flows were lost, which it reads at each scrape. Known tells which service
+// ports there are: records of others are counted together. It may be called once.
+func (m *Metrics) WatchKernelRecords(lost func() uint64, known func(service.PortName) bool) {
+	m.kernel.mu.Lock()
+	m.kernel.known = known
+	m.kernel.mu.Unlock()
 	m.registry.MustRegister(counterFunc("portald_kernel_records_lost_total",
 		"Connections that the kernel carried and whose ends came too fast to be recorded.", lost))
 }
@@ -66,7 +77,7 @@ func (k *kernelMetrics) Describe(to chan<- *prometheus.Desc) { to <- k.desc }
 
 // Collect implements prometheus.Collector.
 func (k *kernelMetrics) Collect(to chan<- prometheus.Metric) {
-	for name, counts := range k.known() {
+	for name, counts := range k.copied() {
 		label := name.Label()
 		if name.Name == "" {
 			label = other
@@ -78,8 +89,8 @@ func (k *kernelMetrics) Collect(to chan<- prometheus.Metric) {
 	}
 }
 
-// known returns a copy, so that a scrape blocks nobody.
-func (k *kernelMetrics) known() map[service.PortName]map[record.Outcome]uint64 {
+// copied returns a copy, so that a scrape blocks nobody.
+func (k *kernelMetrics) copied() map[service.PortName]map[record.Outcome]uint64 {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	out := make(map[service.PortName]map[record.Outcome]uint64, len(k.ports))

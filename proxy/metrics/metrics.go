@@ -17,6 +17,7 @@ import (
 	_ "k8s.io/component-base/metrics/prometheus/workqueue"     // workqueue_*
 
 	"github.com/portald/portald/portal/service"
+	"github.com/portald/portald/proxy/changes"
 	"github.com/portald/portald/proxy/httpserver"
 )
 
@@ -32,6 +33,7 @@ type Metrics struct {
 	policies    localPolicies
 	conns       connMetrics
 	kernel      kernelMetrics
+	denied      refusedMetrics
 	waits       waitMetrics
 	accepts     *prometheus.CounterVec
 	refused     *prometheus.CounterVec
@@ -69,6 +71,7 @@ func NewMetrics(limits Limits, families ...string) *Metrics {
 	m.policies.init(families)
 	m.conns.init(limits)
 	m.kernel.init(limits)
+	m.denied.init(limits)
 	m.waits.init(m.registry)
 	m.registry.MustRegister(m.accepts, m.refused, m.quarantined, m.unserved, m.changed, m.inherited, m.healthz, m.livez)
 	m.registry.MustRegister(m.policies.gauges, &m.kernel)
@@ -114,16 +117,18 @@ func (m *Metrics) WatchLog(dropped, failed func() uint64) {
 		counterFunc("portald_connection_records_dropped_total",
 			"Connection records that never reached the connection log.", dropped),
 		counterFunc("portald_connection_log_errors_total",
-			"Failed attempts to write or reopen the connection log.", failed))
+			"Failed attempts to write or open the connection log.", failed))
 }
 
-// WatchExport does the same of the export of records by OTLP.
-func (m *Metrics) WatchExport(dropped, failed func() uint64) {
+// WatchExport does the same of the export of records and changes by OTLP.
+func (m *Metrics) WatchExport(dropped, changesDropped, failed func() uint64) {
 	m.registry.MustRegister(
 		counterFunc("portald_connection_export_dropped_total",
 			"Connection records that the OpenTelemetry collector did not get.", dropped),
+		counterFunc("portald_changes_export_dropped_total",
+			"Changes on this node that the OpenTelemetry collector did not get.", changesDropped),
 		counterFunc("portald_connection_export_errors_total",
-			"Failed attempts to export a batch of connection records.", failed))
+			"Failed attempts to export a batch of connection records or changes.", failed))
 }
 
 // WatchSampling exports how many records sampling left out, which it reads at each scrape. It may be called once.
@@ -149,6 +154,17 @@ func (m *Metrics) WatchFiles(kind string, refused func() int) {
 			"in force.",
 		ConstLabels: prometheus.Labels{"files": kind},
 	}, func() float64 { return float64(refused()) }))
+}
+
+// WatchHistory exports how many changes of each kind there were. It may be called once.
+func (m *Metrics) WatchHistory(history *changes.Log) {
+	for _, k := range changes.Kinds() {
+		m.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{
+			Name:        "portald_changes_total",
+			Help:        "Changes on this node, as portald changes lists them.",
+			ConstLabels: prometheus.Labels{"kind": string(k)},
+		}, func() float64 { return float64(history.Count(k)) }))
+	}
 }
 
 // WatchActive exports how many connections and UDP sessions are open. At each scrape, active yields the number of every

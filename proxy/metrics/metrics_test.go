@@ -12,6 +12,7 @@ import (
 
 	"github.com/portald/portald/platform/inet"
 	"github.com/portald/portald/portal/service"
+	"github.com/portald/portald/proxy/changes"
 	"github.com/portald/portald/proxy/record"
 )
 
@@ -29,17 +30,20 @@ func observe(m *Metrics, r *record.Record) { m.Observer(r.Service, nil).Observe(
 // exercised returns metrics of which every one has been used.
 func exercised(t *testing.T) *Metrics {
 	m := NewMetrics(DefaultLimits(), "IPv4", "IPv6")
-	m.WatchKernelRecords(func() uint64 { return 3 })
+	m.WatchKernelRecords(func() uint64 { return 3 }, nil)
 	m.KernelEnded(&record.Record{Service: service.PortName{Namespace: "shop", Name: "cart", Protocol: inet.TCP},
 		Outcome: record.OutcomeReset})
 	m.WatchLog(func() uint64 { return 4 }, func() uint64 { return 2 })
-	m.WatchExport(func() uint64 { return 8 }, func() uint64 { return 7 })
+	m.WatchExport(func() uint64 { return 8 }, func() uint64 { return 6 }, func() uint64 { return 7 })
 	m.WatchSampling(func() uint64 { return 9 })
 	m.WatchActive(func(yield func(service.PortName, int)) { yield(cart, 3) })
 	m.WatchDataPath(busy())
 	m.WatchDrains(func() int { return 2 })
 	m.WatchFiles("manifests", func() int { return 3 })
 	m.WatchFiles("configuration", func() int { return 0 })
+	history := changes.NewLog(1)
+	history.Add(changes.Change{Kind: changes.EndpointAdded})
+	m.WatchHistory(history)
 	m.WatchKeeper(func() bool { return true }, func() uint64 { return 5 })
 	m.TookOver(20, 1)
 	m.Recovered(7, 2, 1)
@@ -47,6 +51,7 @@ func exercised(t *testing.T) *Metrics {
 	m.ReplacePorts([]*service.Port{cartPort()})
 	hedged := sample()
 	hedged.Attempts[1].Hedge = true
+	hedged.EndpointTCP = record.TCPInfo{Known: true, RTT: time.Millisecond}
 	observe(m, hedged)
 	again := sample()
 	again.Replays = 3
@@ -60,6 +65,7 @@ func exercised(t *testing.T) *Metrics {
 	m.NFTablesFailed("IPv4")
 	m.NFTablesCleanupFailed("IPv6")
 	m.WatchInvalidDropped(func() (uint64, bool) { return 6, true })
+	m.WatchRefused(func() { m.RefusedPackets(cartPort().Name, 1, time.Unix(3000, 0)) }, nil)
 	m.RestoreFailed("IPv6", true)
 	m.Rules("IPv4", "nat", 12)
 	m.RulesLast("IPv4", "nat", 3)
@@ -128,7 +134,10 @@ portald_connection_records_dropped_total 4
 # HELP portald_connection_export_dropped_total Connection records that the OpenTelemetry collector did not get.
 # TYPE portald_connection_export_dropped_total counter
 portald_connection_export_dropped_total 8
-# HELP portald_connection_export_errors_total Failed attempts to export a batch of connection records.
+# HELP portald_changes_export_dropped_total Changes on this node that the OpenTelemetry collector did not get.
+# TYPE portald_changes_export_dropped_total counter
+portald_changes_export_dropped_total 6
+# HELP portald_connection_export_errors_total Failed attempts to export a batch of connection records or changes.
 # TYPE portald_connection_export_errors_total counter
 portald_connection_export_errors_total 7
 # HELP portald_connection_records_sampled_out_total Connection records that sampling left out of the connection log.
@@ -137,7 +146,8 @@ portald_connection_records_sampled_out_total 9
 `, "portald_connections_total", "portald_connections_active", "portald_connection_bytes_total",
 		"portald_dial_attempts_total", "portald_replays_total", "portald_connect_seconds", "portald_accept_errors_total",
 		"portald_connection_records_dropped_total", "portald_connection_records_sampled_out_total",
-		"portald_connection_export_dropped_total", "portald_connection_export_errors_total")
+		"portald_connection_export_dropped_total", "portald_changes_export_dropped_total",
+		"portald_connection_export_errors_total")
 }
 
 func TestMetricsOfSyncs(t *testing.T) {

@@ -31,6 +31,9 @@ const bufferSize = 64 << 10
 // clientBytesPart is which part of the memory of all buffers may be used, in addition to these, for ClientBytes.
 const clientBytesPart = 4
 
+// payloadBytesPart is the same for PayloadBytes.
+const payloadBytesPart = 2
+
 // Errors that say what is scarce.
 var (
 	ErrDescriptors = fmt.Errorf("descriptors are scarce: %w", syscall.EMFILE)
@@ -45,8 +48,9 @@ const (
 	Descriptors Resource = iota
 	listeners            // which take descriptors, too
 	Sessions
-	Kept        // connections, with who keeps them
-	ClientBytes // of clients that are kept to be sent later, or again
+	Kept         // connections, with who keeps them
+	ClientBytes  // of clients that are kept to be sent later, or again
+	PayloadBytes // of open connections, kept for who debugs a Service
 	resources
 )
 
@@ -78,6 +82,7 @@ func NewAccount(b Budget) *Account {
 	a.Pipes.account, a.Pipes.most = a, int64(b.PipePages)
 	a.most[Descriptors], a.most[Sessions], a.most[Kept] = int64(b.Descriptors), int64(b.Sessions), int64(b.Kept)
 	a.most[ClientBytes] = int64(b.Buffers) * bufferSize / clientBytesPart
+	a.most[PayloadBytes] = int64(b.Buffers) * bufferSize / payloadBytesPart
 	a.services.begin()
 	for i := range a.addresses {
 		a.addresses[i].begin()

@@ -78,6 +78,12 @@ func (c *Client) TakeSession(has int) error {
 	return nil
 }
 
+// TakeSessionAnyway takes it although it may be more than a share.
+func (c *Client) TakeSessionAnyway() {
+	c.TakeAnyway(Sessions, 1)
+	c.TakeAnyway(Descriptors, 1)
+}
+
 // GiveSession gives back what TakeSession took.
 func (c *Client) GiveSession() {
 	c.Give(Descriptors, 1)

@@ -24,6 +24,7 @@ type Live struct {
 	Attempts    int              // dials so far
 	Proxy       netip.AddrPort   // our own address and port towards the endpoint, zero until one is reached
 	Endpoint    service.Endpoint // its Addr is zero until an endpoint is reached
+	FirstByte   time.Duration    // as in the record
 	Removed     bool             // its endpoint is no longer there, or serves no more; TCP alone
 	UDPIdle     time.Duration    // of a session: how long it may be silent; 0: for ever
 	Unanswered  bool             // of a session: the client was the last to send
@@ -44,6 +45,11 @@ const (
 	StateHalfClosed ConnState = "half_closed" // one side has closed, and bytes of the other are carried
 	StateDelivering ConnState = "delivering"  // it has ended, and what one side has sent is still to reach the other
 )
+
+// ConnStates returns all of them.
+func ConnStates() []ConnState {
+	return []ConnState{StateDialing, StateWaiting, StateOpen, StateHalfClosed, StateDelivering}
+}
 
 // SnapshotParts is into how many parts a list of all open connections is cut, so that it is never made at once.
 const SnapshotParts = 64

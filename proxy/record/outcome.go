@@ -28,6 +28,7 @@ const (
 	OutcomeOK              Outcome = "ok"                 // both streams ended by FIN; UDP: the idle timeout
 	OutcomeClientReset     Outcome = "client_reset"       // the client reset the connection
 	OutcomeEndpointReset   Outcome = "endpoint_reset"     // the endpoint reset it, or refused a UDP datagram
+	OutcomeClosedEarly     Outcome = "closed_early"       // by FIN in mid-exchange, then the endpoint refused a dial
 	OutcomeClientLost      Outcome = "client_lost"        // no answer of its host: keepalive or retransmission timeout
 	OutcomeEndpointLost    Outcome = "endpoint_lost"      // the same of the endpoint's
 	OutcomeHalfClosed      Outcome = "half_close_timeout" // one stream ended, and no byte came on the other
@@ -52,10 +53,11 @@ const (
 
 // Outcomes lists all outcomes.
 func Outcomes() []Outcome {
-	return []Outcome{OutcomeOK, OutcomeClientReset, OutcomeEndpointReset, OutcomeClientLost, OutcomeEndpointLost,
-		OutcomeHalfClosed, OutcomeIdle, OutcomeDialFailed, OutcomeNoEndpoint, OutcomeWaitLimit, OutcomeNotPortal,
-		OutcomeSourceRange, OutcomeLimit, OutcomeClientLimit, OutcomeRate, OutcomeClientRate, OutcomeResources,
-		OutcomeEndpointRemoved, OutcomeServiceRemoved, OutcomeCut, OutcomeReset, OutcomeUnanswered, OutcomeMaxAge}
+	return []Outcome{OutcomeOK, OutcomeClientReset, OutcomeEndpointReset, OutcomeClosedEarly, OutcomeClientLost,
+		OutcomeEndpointLost, OutcomeHalfClosed, OutcomeIdle, OutcomeDialFailed, OutcomeNoEndpoint, OutcomeWaitLimit,
+		OutcomeNotPortal, OutcomeSourceRange, OutcomeLimit, OutcomeClientLimit, OutcomeRate, OutcomeClientRate,
+		OutcomeResources, OutcomeEndpointRemoved, OutcomeServiceRemoved, OutcomeCut, OutcomeReset, OutcomeUnanswered,
+		OutcomeMaxAge}
 }
 
 // Well tells whether it is no failure: a connection that is closed for its age had all that it wanted.

@@ -13,6 +13,7 @@ package record
 
 import (
 	"net/netip"
+	"slices"
 	"syscall"
 	"time"
 
@@ -86,8 +87,24 @@ type Attempt struct {
 	Ejected  bool // the endpoint was ejected for this failure, or (of one that worked) for how the connection ended
 }
 
-// Overtaken is the Err of a dial that was closed unused, since another one was answered first.
-const Overtaken = "overtaken"
+// What Err has of dials that no error of the system ended.
+const (
+	Overtaken = "overtaken" // closed unused, since another one was answered first
+	TimedOut  = "timeout"   // nothing came in the time that a dial has
+)
+
+// Refused tells whether a host answered that nothing listens there.
+func (a *Attempt) Refused() bool { return a.Err == refused }
+
+// Reset tells whether an endpoint accepted it, and reset it before that was noticed: what a host does not accept, it
+// refuses.
+func (a *Attempt) Reset() bool { return a.Err == reset }
+
+// Unreachable tells whether the network said that it leads to no such host.
+func (a *Attempt) Unreachable() bool { return slices.Contains(unreachable, a.Err) }
+
+// Forbidden tells whether this host itself did not let it out.
+func (a *Attempt) Forbidden() bool { return slices.Contains(forbidden, a.Err) }
 
 // Failed tells whether its endpoint was not reached, and not just later than another.
 func (a *Attempt) Failed() bool { return a.Err != "" && a.Err != Overtaken }

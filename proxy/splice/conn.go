@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/portald/portald/portal/service"
+	"github.com/portald/portald/proxy/payload"
 	"github.com/portald/portald/proxy/quota"
 	"github.com/portald/portald/proxy/record"
 )
@@ -33,6 +34,8 @@ type Conn struct {
 	gone   atomic.Bool   // its endpoint was removed, as far as the core has seen
 	goneAt time.Duration // when that was noticed, on the core's clock; 0: it is there
 	replay Replay
+
+	keeper *payload.Keeper // of payload; nil: none is kept
 }
 
 // Owner is the engine's connection that a Conn is part of.
@@ -66,6 +69,9 @@ type Sockets interface {
 	// Unresponsive tells whether one of them retransmits bytes that were not acknowledged, and nothing came from its peer
 	// for so long.
 	Unresponsive(of record.Side, silence time.Duration) bool
+	// ObservePayload has each load that is read from now on passed to a keeper of payload, before it counts: it is
+	// copied, where it would be spliced. nil: to nobody.
+	ObservePayload(*payload.Keeper)
 }
 
 // Accept begins a connection that a socket of a front has accepted.
@@ -127,6 +133,7 @@ func (c *Conn) Connected(d Dial, now time.Duration) Step {
 	c.life.dial.turnTo(d)
 	c.life.connected(now)
 	c.life.entry.movedAt(now)
+	c.open().payload().begin()
 	c.open().established(now)
 	again := c.open().reached()
 	if len(again) > 0 {
@@ -153,7 +160,7 @@ func (c *Conn) Moved(now time.Duration, ofClient bool) {
 
 // FirstByte notes that the endpoint has sent something. A second call does nothing.
 func (c *Conn) FirstByte(now time.Duration) {
-	if c.life.result.firstReply < 0 {
+	if c.life.entry.firstReply() < 0 {
 		c.life.firstByte(now)
 		c.replay.Forget()
 	}
@@ -175,6 +182,9 @@ func (c *Conn) EOF(from record.Side, now time.Duration) Step {
 		return c.end(ending{record.Endpoint, record.FIN, record.OutcomeOK, nil})
 	}
 	c.clientEOF, c.endpointEOF = from == record.Client, from == record.Endpoint
+	if c.endpointEOF {
+		c.life.closedFirst(now)
+	}
 	c.life.entry.movedAt(now)
 	c.life.entry.stage.enter(halfClosed)
 	return Step{Kind: StepHalfClose, Until: c.Until(now)}
@@ -271,10 +281,11 @@ func (c *Conn) Closed(now time.Duration) {
 	if c.life.dial.hedged != nil {
 		c.life.dial.dropHedged(&c.life.entry, errGivenUp, context.Canceled, now)
 	}
+	kept := c.open().payload().end()
 	if c.quota != nil {
 		c.Passage().giveBack()
 	}
 	c.life.admission.uncount(&c.life.entry)
-	c.life.report(now)
+	c.life.report(now, kept)
 	core.counts.conns.Add(-1) // when none is left, all are reported
 }

@@ -22,6 +22,8 @@ func (m connMember) cutSoon() {
 	c.owner.Post(func(time.Duration) Step { return c.Abort(record.OutcomeCut) })
 }
 
+func (m connMember) updatePayloadSoon() { post(m.Conn, m.open().payload().policyChanged) }
+
 func (m connMember) checkEndpoint() { m.open().checkEndpoint() }
 
 func (m connMember) checkSilent(last, now time.Duration) { m.open().checkSilent(last, now) }

@@ -8,12 +8,9 @@ import (
 	"github.com/portald/portald/proxy/record"
 )
 
-// A connection is quiet when no byte has moved for quietTime and the endpoint's were the last: the client has its
-// answer. If the client's were the last it may wait for one, and is quiet after clientQuietTime only.
-const (
-	quietTime       = 500 * time.Millisecond
-	clientQuietTime = time.Minute
-)
+// clientQuietTime is after which a connection is quiet of which the client was the last to send: it may wait for an
+// answer. See quietTime.
+const clientQuietTime = time.Minute
 
 // removedDeadPeer is how long the host of an endpoint that was removed, or does not serve any more, may be without an
 // answer: most likely it is gone. A host that lives answers, whatever its pod does.

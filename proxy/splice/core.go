@@ -12,7 +12,9 @@ import (
 
 	"github.com/portald/portald/platform/inet"
 	"github.com/portald/portald/portal/service"
+	"github.com/portald/portald/proxy/payload"
 	"github.com/portald/portald/proxy/quota"
+	"github.com/portald/portald/proxy/splice/crash"
 )
 
 // Core has the state that all connections and sessions of a daemon share: New, then Run. Safe for concurrent use.
@@ -31,6 +33,10 @@ type Core struct {
 	exposed     exposed
 	fronts      fronts
 	loops       loopTimes
+	crashes     *crash.Detector
+
+	// Payload is what is kept of connections that ended badly. It is to be told of changes of service ports.
+	Payload *payload.Ring
 
 	_         [64]byte // what follows is written for each connection
 	nextID    atomic.Uint64
@@ -47,6 +53,7 @@ func New(opts Options, open func(*Core) (Engine, error)) (*Core, error) {
 	c.fronts.begin()
 	c.exposed.fronts = map[service.Frontend][]*Front{}
 	c.removals.begin()
+	c.crashes, c.Payload = crash.New(c.Now), payload.NewRing(payload.RingBytes)
 	c.storePolicy(opts.Policy)
 	e, err := open(c)
 	if err != nil {
@@ -64,6 +71,7 @@ func (c *Core) Run(ctx context.Context) error {
 	err := c.engine.Run(ctx)
 	looking.Wait()
 	c.lookups.end()
+	c.crashes.End()
 	return err
 }
 
@@ -178,6 +186,16 @@ func (c *Core) countClients() {
 			m.countSoon()
 		}
 	}
+}
+
+// payloadPolicyChanged has the connections of a front keep payload, or let it go, soon.
+func (c *Core) payloadPolicyChanged(of *Front) {
+	c.Registry.each(func(m member) bool {
+		if k, is := m.(payloadMember); is && k.common().front == of {
+			k.updatePayloadSoon()
+		}
+		return true
+	})
 }
 
 // fronts is the set of open fronts. Safe for concurrent use.

@@ -14,9 +14,9 @@ import (
 
 // Errors of attempts that the kernel has none for.
 var (
-	ErrTimeout  = error(timeout("timeout")) // no answer in its time
-	errNoAnswer = errors.New("no answer")   // the endpoint fell silent after it had been reached
-	errGivenUp  = errors.New("given up")    // the connection ended before the answer
+	ErrTimeout  = error(timeout(record.TimedOut)) // no answer in its time
+	errNoAnswer = errors.New("no answer")         // the endpoint fell silent after it had been reached
+	errGivenUp  = errors.New("given up")          // the connection ended before the answer
 	errLostRace = error(timeout(record.Overtaken))
 	errRemoved  = errors.New("endpoint removed") // it was taken away before it was dialled
 	errLoop     = errors.New("the endpoint is an address that this proxy itself listens at")

@@ -16,15 +16,16 @@ import (
 type entry struct {
 	front  *Front
 	plan   *plan
+	began  time.Duration
 	scope  service.Scope // which endpoints are for the client
 	portal service.Kind  // of dst
 	cameBy uint32        // of a session: the index of the interface that its client's datagram came in by; 0: not known
 	index  uint32        // in its shard of the registry, guarded by that
-	began  time.Duration
 
 	// For Live: the owner writes these, and any goroutine reads them.
 	stage   stage
 	last    atomic.Int64                   // when bytes last moved, by the engine's clock; lowest bit: the client's
+	reply   atomic.Int64                   // when the endpoint's first byte came, since it began; negative: it did not
 	won     atomic.Pointer[record.Attempt] // the attempt that worked, which is not changed any more; nil: none did
 	traffic Traffic
 
@@ -42,6 +43,9 @@ func (e *entry) startTime() time.Time { return time.Unix(0, e.since) }
 func (e *entry) picker() Picker { return e.front.pickers[e.scope] }
 
 func (e *entry) clientAddr() netip.Addr { return e.client.Addr() }
+
+// firstReply is when the endpoint's first byte came, since it began; negative: none came.
+func (e *entry) firstReply() time.Duration { return time.Duration(e.reply.Load()) }
 
 // movedAt notes that bytes have moved. Any goroutine may call it.
 func (e *entry) movedAt(now time.Duration) { e.last.Store(int64(now) &^ 1) }

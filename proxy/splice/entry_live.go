@@ -46,7 +46,7 @@ func (e *entry) live() record.Live {
 	l := record.Live{
 		ID: e.id, Start: e.startTime(), Service: e.front.name, State: state,
 		LastMoved: e.startTime().Add(e.lastMoved() - e.began), Client: e.client, OriginalDst: e.dst, Portal: e.portal,
-		Attempts: dials, Endpoint: e.reached(), Logging: policy.Logging,
+		Attempts: dials, Endpoint: e.reached(), Logging: policy.Logging, FirstByte: e.firstReply(),
 		BytesFromClient: t.FromClient.Load(), BytesToEndpoint: t.ToEndpoint.Load(),
 		BytesFromEndpoint: t.FromEndpoint.Load(), BytesToClient: t.ToClient.Load(),
 	}

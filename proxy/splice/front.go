@@ -127,6 +127,9 @@ func (f *Front) Retarget(view *View) {
 	if before.policy.Shares.MaxConnectionsPerClient <= 0 && next.policy.Shares.MaxConnectionsPerClient > 0 {
 		f.core.countClients()
 	}
+	if before.policy.KeepPayload != next.policy.KeepPayload {
+		f.core.payloadPolicyChanged(f)
+	}
 	for _, t := range f.sessions() {
 		t.retarget(view)
 	}

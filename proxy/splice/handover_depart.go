@@ -200,6 +200,7 @@ func (c Moving) FileAt(at service.Frontend) (file int, is bool) {
 // giveBack gives back what was taken for the connection.
 func (c Passage) giveBack() {
 	c.replay.Forget()
+	c.open().payload().drop()
 	c.life.entry.front.core.Registry.remove(connMember(c))
 	if c.kept.Load() {
 		c.quota.Give(quota.Kept, 1)

@@ -181,6 +181,7 @@ func (c Passage) Restore(f *Front, owner Owner, s *SavedConn) Step {
 		c.restoreRemoval(s)
 	}
 	c.registered(f)
+	c.open().payload().begin()
 	return Step{Kind: StepCarry, Until: c.Until(f.core.Now())}
 }
 

@@ -132,11 +132,11 @@ type Kept struct {
 
 // save is called by the owner.
 func (l *life) save() SavedLife {
-	e, d, r := &l.entry, &l.dial, &l.result
+	e, d := &l.entry, &l.dial
 	s := SavedLife{
 		Service: e.front.name, ID: e.id, Since: e.since, Began: e.began, Moved: time.Duration(e.last.Load()),
 		Client: e.client, OriginalDst: e.dst, Portal: e.portal, Scope: e.scope, Who: e.who,
-		Attempts: d.attempts, Affinity: d.affinity, Connect: r.connect, FirstReply: r.firstReply,
+		Attempts: d.attempts, Affinity: d.affinity, Connect: l.result.connect, FirstReply: e.firstReply(),
 		Waits: l.queue.waits(), Waited: l.queue.waited(),
 	}
 	if s.Waits {
@@ -156,7 +156,8 @@ func (l *life) restore(front *Front, s *SavedLife) {
 	e.id, e.since, e.began, e.client, e.dst = s.ID, s.Since, s.Began, s.Client, s.OriginalDst
 	e.last.Store(int64(s.Moved))
 	e.portal, e.scope, e.who, d.affinity = s.Portal, s.Scope, s.Who, s.Affinity
-	l.result.connect, l.result.firstReply, d.attempts = s.Connect, s.FirstReply, s.Attempts
+	l.result.connect, d.attempts = s.Connect, s.Attempts
+	e.reply.Store(int64(s.FirstReply))
 	if s.Waits || s.Waited > 0 {
 		l.queue.wait = &wait{place: waitqueue.Place{Since: s.WaitsSince}, took: s.Waited}
 	}

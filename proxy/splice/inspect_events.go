@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/portald/portald/platform/inet"
 	"github.com/portald/portald/proxy/record"
 )
 
@@ -52,18 +53,21 @@ func (e *entry) started() {
 
 // attempted reports the result of an attempt; an empty why: it worked.
 func (e *entry) attempted(a record.Attempt, why string, took time.Duration) {
+	a.Err, a.Took = why, took
+	if e.front.name.Protocol == inet.TCP {
+		e.front.core.crashes.Dialled(&a)
+	}
 	for _, s := range e.front.core.subscribers.all() {
 		if s.Attempted != nil {
-			a.Err, a.Took = why, took
 			s.Attempted(e.live(), a)
 		}
 	}
 }
 
 // observe reports the end, by its record.
-func (e *entry) observe(r *record.Record) {
-	subscribers := e.front.core.subscribers.all() // before others learn of the end, and subscribe
-	e.front.observer.Observe(r)
+func observe(f *Front, r *record.Record) {
+	subscribers := f.core.subscribers.all() // before others learn of the end, and subscribe
+	f.observer.Observe(r)
 	for _, s := range subscribers {
 		if s.Ended != nil {
 			s.Ended(r)

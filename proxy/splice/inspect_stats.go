@@ -15,6 +15,7 @@ type Stats struct {
 	PipePages    int64       // of memory, that these may fill
 	Buffers      int64       // with bytes in them
 	ReplayBytes  int64       // of clients, kept to be sent again
+	PayloadBytes int64       // of open connections, kept for who debugs a Service
 	Kept         int64       // connections that are kept for a successor
 	AcceptErrors uint64      // accepts that failed for a shortage, since the start
 	UDPDropped   uint64      // datagrams the kernel would not take, since the start
@@ -25,13 +26,14 @@ type Stats struct {
 
 // Limits has the most of each that there may be; 0: there is no limit.
 type Limits struct {
-	Descriptors int64
-	Sessions    int64
-	PipePages   int64
-	Buffers     int64
-	ReplayBytes int64
-	Kept        int64
-	SourcePorts int64 // local ports: TCP connections to one endpoint; 0: the kernel chooses
+	Descriptors  int64
+	Sessions     int64
+	PipePages    int64
+	Buffers      int64
+	ReplayBytes  int64
+	PayloadBytes int64
+	Kept         int64
+	SourcePorts  int64 // local ports: TCP connections to one endpoint; 0: the kernel chooses
 }
 
 // Stats returns current figures.
@@ -40,8 +42,8 @@ func (c *Core) Stats() Stats {
 	return Stats{
 		Connections: n.conns.Load(), Delivering: n.delivering.Load(), Sessions: n.sessions.Load(), Waiting: n.waiting.Load(),
 		Descriptors: a.Used(quota.Descriptors), Pipes: a.Pipes.Len(), PipePages: a.Pipes.Pages(), Buffers: a.Buffers.Len(),
-		ReplayBytes: a.Used(quota.ClientBytes),
-		Kept:        a.Used(quota.Kept), AcceptErrors: lacks.acceptErrors.Load(), UDPDropped: lacks.udpDropped.Load(),
+		ReplayBytes: a.Used(quota.ClientBytes), PayloadBytes: a.Used(quota.PayloadBytes),
+		Kept: a.Used(quota.Kept), AcceptErrors: lacks.acceptErrors.Load(), UDPDropped: lacks.udpDropped.Load(),
 		PortsCrowded: lacks.portsCrowded.Load(), LoopLatency: c.loops.sum(), Limits: c.limits(),
 	}
 }
@@ -51,7 +53,7 @@ func (c *Core) limits() Limits {
 	return Limits{
 		Descriptors: a.Most(quota.Descriptors), Sessions: a.Most(quota.Sessions),
 		PipePages: a.Pipes.Most(), Buffers: a.Buffers.Most(), Kept: a.Most(quota.Kept),
-		ReplayBytes: a.Most(quota.ClientBytes),
+		ReplayBytes: a.Most(quota.ClientBytes), PayloadBytes: a.Most(quota.PayloadBytes),
 		SourcePorts: int64(c.opts.SourcePorts.Count()),
 	}
 }

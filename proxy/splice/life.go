@@ -7,7 +7,9 @@ import (
 	"slices"
 	"time"
 
+	"github.com/portald/portald/proxy/payload"
 	"github.com/portald/portald/proxy/record"
+	"github.com/portald/portald/proxy/splice/crash"
 )
 
 // life is the part that a TCP connection and a UDP session share: it is admitted, dials one endpoint after the other
@@ -27,9 +29,9 @@ type life struct {
 // result is the part of the record about the endpoint that was reached, and about the end. The record is made at the
 // end only: it is larger, and an idle connection should be small.
 type result struct {
-	connect    time.Duration // since it began; negative: never
-	firstReply time.Duration // since it began; negative: never
-	ended      *ended        // nil until it is decided how it ends
+	connect time.Duration  // since it began; negative: never
+	suspect *crash.Suspect // its endpoint closed it in mid-exchange; nil: it did not
+	ended   *ended         // nil until it is decided how it ends
 }
 
 // ended is the record, and why it ends.
@@ -52,7 +54,8 @@ func (l *life) begin(front *Front, client netip.AddrPort, now time.Duration) {
 	l.dial.seen = l.entry.plan
 	l.entry.movedAt(now)
 	l.entry.id, l.entry.since, l.entry.client = front.core.nextID.Add(1), front.core.wall(now), client
-	l.result.connect, l.result.firstReply, l.dial.attempts = -1, -1, l.dial.first[:0]
+	l.result.connect, l.dial.attempts = -1, l.dial.first[:0]
+	l.entry.reply.Store(-1)
 	if w, known := front.core.opts.WhoIs(client.Addr()); known {
 		l.entry.who = &w
 	}
@@ -67,8 +70,43 @@ func (l *life) connected(now time.Duration) {
 
 // firstByte notes that the endpoint has sent something.
 func (l *life) firstByte(now time.Duration) {
-	l.result.firstReply = now - l.entry.began
+	l.entry.reply.Store(int64(now - l.entry.began))
 	l.dial.current.lease.answered()
+}
+
+// quietTime is how long no byte of a connection has moved, the endpoint's at last, when the client has its answer.
+const quietTime = 500 * time.Millisecond
+
+// closedFirst notes that the endpoint has closed its stream, and the client has not: in mid-exchange it may be a crash.
+func (l *life) closedFirst(now time.Duration) {
+	e := &l.entry
+	if unanswered := e.clientLast(); unanswered || now-e.lastMoved() < quietTime {
+		at := e.endpoint.Load().Addr
+		owner := &closed{front: e.front, endpoint: at, state: l.dial.current.lease.state}
+		l.result.suspect = e.front.core.crashes.Closed(at, now, unanswered, owner)
+	}
+}
+
+// closed is a connection that its endpoint has closed.
+type closed struct {
+	front    *Front
+	endpoint netip.AddrPort
+	state    State
+	kept     *payload.Kept // nil: no payload is
+}
+
+// Report implements crash.Owner. An endpoint that terminates or is gone may end as it likes.
+func (c *closed) Report(r *record.Record, crashed bool) {
+	if e := c.front.present().endpoint(c.endpoint); crashed && e != nil && e.Ready {
+		r.Outcome = record.OutcomeClosedEarly
+		if c.state != nil && c.state.ClosedEarly() {
+			r.Attempts[len(r.Attempts)-1].Ejected = true
+		}
+	}
+	if c.kept != nil {
+		c.front.core.Payload.Decide(r, c.kept)
+	}
+	observe(c.front, r)
 }
 
 // conclude begins the record: it is decided how the life ends. It is called once.
@@ -78,8 +116,9 @@ func (r *result) conclude(how ending) {
 	}}
 }
 
-// report completes the record and hands it to the observer. It is called once, after all else.
-func (l *life) report(now time.Duration) {
+// report completes the record and hands it to the observer, with the payload that was kept; nil: none was. It is called
+// once, after all else.
+func (l *life) report(now time.Duration, kept *payload.Kept) {
 	l.queue.leave(&l.entry, now)
 	if l.dial.dialing {
 		l.dial.dialing = false
@@ -94,7 +133,7 @@ func (l *life) report(now time.Duration) {
 		r.ClientPod, r.ClientNode, r.ClientZone = l.entry.who.Pod, l.entry.who.Node, l.entry.who.Zone
 	}
 	r.Attempts, r.Affinity = slices.Clone(l.dial.attempts), l.dial.affinity
-	r.Connect, r.FirstByte, r.Duration = l.result.connect, l.result.firstReply, now-l.entry.began
+	r.Connect, r.FirstByte, r.Duration = l.result.connect, l.entry.firstReply(), now-l.entry.began
 	r.Ejected = int(l.dial.ejected)
 	r.Waited = l.queue.waited()
 	r.Endpoint, r.Logging = l.entry.reached(), l.entry.front.present().policy.Logging
@@ -104,10 +143,21 @@ func (l *life) report(now time.Duration) {
 	}
 	r.BytesFromClient, r.BytesToEndpoint = t.FromClient.Load(), t.ToEndpoint.Load()
 	r.BytesFromEndpoint, r.BytesToClient = t.FromEndpoint.Load(), t.ToClient.Load()
-	if l.dial.current.lease.ended(l.entry.clientAddr(), l.result.brokenByEndpoint(), l.result.answeredAfter()) {
+	if l.dial.current.lease.ended(l.entry.clientAddr(), l.result.brokenByEndpoint(), l.answeredAfter()) {
 		r.Attempts[len(r.Attempts)-1].Ejected = true
 	}
-	l.entry.observe(&r.Record)
+	core := l.entry.front.core
+	if s := l.result.suspect; s != nil && r.Outcome == record.OutcomeOK {
+		if kept != nil && core.Payload.Await(kept) {
+			s.Owner().(*closed).kept = kept
+		}
+		core.crashes.Ended(s, &r.Record)
+		return
+	}
+	if kept != nil {
+		core.Payload.Add(&r.Record, kept)
+	}
+	observe(l.entry.front, &r.Record)
 }
 
 // brokenByEndpoint is why, if the endpoint broke the connection or session.
@@ -122,9 +172,10 @@ func (r *result) brokenByEndpoint() error {
 }
 
 // answeredAfter is how long after the connect the endpoint's first byte came; negative: none came.
-func (r *result) answeredAfter() time.Duration {
-	if r.firstReply < 0 {
+func (l *life) answeredAfter() time.Duration {
+	first := l.entry.firstReply()
+	if first < 0 {
 		return -1
 	}
-	return max(r.firstReply-r.connect, 0)
+	return max(first-l.result.connect, 0)
 }

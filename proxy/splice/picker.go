@@ -46,6 +46,9 @@ type State interface {
 	// any more, else nil. The endpoint's first byte came so long after the connect; negative: none came. True: the
 	// endpoint is ejected for it.
 	Ended(client netip.Addr, broken error, firstByte time.Duration) (ejected bool)
+	// ClosedEarly reports, after the end, that the endpoint ended the connection in mid-exchange and then refused dials.
+	// True: the endpoint is ejected for it.
+	ClosedEarly() (ejected bool)
 }
 
 // dialled reports how the dial went: see State.

@@ -168,3 +168,9 @@ type checkable interface {
 	checkEndpoint()                      // notes whether its endpoint is gone, or back
 	checkSilent(last, now time.Duration) // looks for dead peers if it has been silent: see checkSilent
 }
+
+// payloadMember is a member of which payload is kept if the service port's policy says so.
+type payloadMember interface {
+	member
+	updatePayloadSoon() // keeps payload, or releases it, as the policy says now
+}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/portald/portald/platform/inet"
 	"github.com/portald/portald/portal/service"
+	"github.com/portald/portald/proxy/payload"
 	"github.com/portald/portald/proxy/quota"
 	"github.com/portald/portald/proxy/record"
 )
@@ -35,6 +36,7 @@ func (idleOwner) Interface() int                               { return 0 }
 func (idleOwner) Detach(tell func(*Departure))                 { tell(nil) }
 func (idleOwner) Keep(tell func(*Kept))                        { tell(nil) }
 func (idleOwner) SetKeepalive(record.Side, Keepalive)          {}
+func (idleOwner) ObservePayload(*payload.Keeper)               {}
 func (idleOwner) Unkept()                                      {}
 func (idleOwner) InFlight() bool                               { return false }
 func (idleOwner) Unresponsive(record.Side, time.Duration) bool { return false }

@@ -423,6 +423,8 @@ func (l *countedLease) Dialled(err error, _ time.Duration) bool {
 
 func (l *countedLease) Answered() {}
 
+func (l *countedLease) ClosedEarly() bool { return false }
+
 func (l *countedLease) Ended(netip.Addr, error, time.Duration) bool {
 	if _, open := l.p.open[l]; !l.dialled || !open {
 		panic("a lease ends that is not open")

@@ -4,8 +4,6 @@ import (
 	"context"
 	"net/netip"
 	"time"
-
-	"github.com/portald/portald/proxy/quota"
 )
 
 // SessionMover is a SessionSocket that can pass on its sessions. It is called by their owner.
@@ -150,8 +148,7 @@ func (t *Sessions) Restore(s *Session, conn SessionConn, saved *SavedSession) {
 	s.life.entry.traffic.restore(saved.Carried)
 	s.client = t.room().client(s.life.entry.clientAddr())
 	core := t.core()
-	s.client.quota.TakeAnyway(quota.Sessions, 1)
-	s.client.quota.TakeAnyway(quota.Descriptors, 1)
+	s.client.quota.TakeSessionAnyway()
 	core.counts.sessions.Add(1)
 	core.Registry.add(sessionMember{s})
 	if s.detached {

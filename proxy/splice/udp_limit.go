@@ -46,9 +46,15 @@ func (t sessionRoom) releaseClient(c *sessionClient) {
 const maxEvicted = 2
 
 // makeRoom takes what a session of a client needs from the account, and evicts others where there is too little: its
-// own, where the client has as many as it may. False: there still is too little.
+// own, where the client has as many as it may. Where even maxEvicted were not enough, the new one takes less than they
+// gave back: a share that has become less is shrunk to, and nobody new is refused for it. False: there is none to
+// evict.
 func (t sessionRoom) makeRoom(c *sessionClient) bool {
 	for evicted := 0; ; evicted++ {
+		if evicted == maxEvicted {
+			c.quota.TakeSessionAnyway()
+			return true
+		}
 		full := t.full(c)
 		if !full {
 			err := c.quota.TakeSession(int(t.n.Load()) - 1)
@@ -58,7 +64,7 @@ func (t sessionRoom) makeRoom(c *sessionClient) bool {
 			t.core().opts.Warn(err)
 		}
 		s := t.victim(c, !full && c.quota.IsHeavy())
-		if s == nil || evicted == maxEvicted {
+		if s == nil {
 			return false
 		}
 		s.end(record.Proxy, record.Timeout, record.OutcomeLimit)

@@ -165,7 +165,7 @@ func (s *Session) target() netip.AddrPort {
 func (s *Session) Received(data []byte, now time.Duration) {
 	s.life.entry.traffic.FromClient.Add(int64(len(data)))
 	s.touch(true, now)
-	if s.life.result.firstReply < 0 && s.unanswered == nil && len(data) <= maxUnanswered {
+	if s.life.entry.firstReply() < 0 && s.unanswered == nil && len(data) <= maxUnanswered {
 		s.unanswered = bytes.Clone(data)
 	}
 }
@@ -195,7 +195,7 @@ func (s *Session) Dropped() { s.table.core().shortages.udpDropped.Add(1) }
 func (s *Session) Replied(n int64, now time.Duration) {
 	s.life.entry.traffic.FromEndpoint.Add(n)
 	s.life.entry.traffic.ToClient.Add(n) // or lost on the way, as datagrams may be
-	if s.life.result.firstReply < 0 {
+	if s.life.entry.firstReply() < 0 {
 		s.life.firstByte(s.table.core().Now())
 		s.unanswered = nil
 	}
@@ -310,7 +310,7 @@ func (s *Session) endAs(how ending) {
 	s.conn.Close()
 	s.remove()
 	s.life.result.conclude(how)
-	s.life.report(s.table.core().Now())
+	s.life.report(s.table.core().Now(), nil)
 }
 
 // remove takes a session that is over from all that knows it.

@@ -77,7 +77,7 @@ func (t *Sessions) Open(s *Session, conn SessionConn, key SessionKey, iface int,
 	s.life.begin(t.front, key.Client, now)
 	if o := s.admit(iface); o != "" {
 		s.life.result.conclude(ending{record.Proxy, record.Reset, o, nil})
-		s.life.report(t.core().Now())
+		s.life.report(t.core().Now(), nil)
 		return false
 	}
 	t.attached[key] = s

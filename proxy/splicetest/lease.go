@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/netip"
 	"slices"
+	"time"
 
 	"github.com/portald/portald/proxy/record"
 	"github.com/portald/portald/proxy/splice"
@@ -97,7 +98,7 @@ func leasesAre(t *trial, endpoints []netip.AddrPort, want []string) {
 
 // leaseGivenUp: a dial that the client does not wait for is no failure of the endpoint.
 func leaseGivenUp(t *trial) {
-	d := t.start(timeouts(20_000))
+	d := t.start(timeouts(longest / time.Millisecond))
 	f := d.tcp(silent(t))
 	c := dialTCP(t, f.at)
 	t.eventually("the dial has begun", func() bool { return len(f.ring.given()) == 1 })
@@ -110,10 +111,10 @@ func leaseGivenUp(t *trial) {
 
 // leaseOfSession: a session that an endpoint refuses has another lease of the next.
 func leaseOfSession(t *trial) {
-	d := t.start(splice.Options{Policy: shortUDPIdle})
+	d := t.start(splice.Options{})
 	f := d.udp(t.refusing(), echoDatagrams(t, loopback))
 	ask(t, dialUDP(t, f.at), "hello")
-	d.record()
 	d.stop()
+	d.record()
 	wantLeases(t, f, endedBadly, endedWell)
 }

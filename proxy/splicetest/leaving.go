@@ -36,14 +36,20 @@ func udpLeavingMakeRoom(t *trial) {
 	wantAnswers(t, slow, "new slow")
 }
 
-// wantMadeRoom expects that so many sessions with an endpoint are ended for others.
+// wantMadeRoom expects that so many sessions with an endpoint are ended for others. On a busy machine some that leave
+// have ended by themselves.
 func wantMadeRoom(t *trial, d *dataPath, endpoint netip.AddrPort, n int) {
 	t.Helper()
 	for range n {
-		if rec := d.record(); rec.Outcome != record.OutcomeLimit || rec.Endpoint.Addr != endpoint {
+		if rec := d.record(); rec.Outcome != record.OutcomeLimit && !hasLeft(rec) || rec.Endpoint.Addr != endpoint {
 			t.Fatalf("record %+v", rec)
 		}
 	}
+}
+
+// hasLeft tells whether a session of an endpoint that was removed was left alone for as long as it may be.
+func hasLeft(rec *record.Record) bool {
+	return rec.Outcome == record.OutcomeEndpointRemoved && rec.Duration >= 3*time.Second
 }
 
 // udpLeavingMakeRoomInOrder: of sessions that leave, those that have their answer make room before those that were
@@ -64,7 +70,7 @@ func udpLeavingMakeRoomInOrder(t *trial) {
 	for range 20 + 25 + 30 - ofOneClient {
 		switch rec := d.record(); {
 		case rec.Outcome == record.OutcomeLimit && rec.Endpoint.Addr == other:
-		case rec.Outcome == record.OutcomeEndpointRemoved && rec.Endpoint.Addr == old && rec.Duration >= 3*time.Second:
+		case hasLeft(rec) && rec.Endpoint.Addr == old:
 			slow = slices.DeleteFunc(slow, func(c *net.UDPConn) bool { return addrOf(c.LocalAddr()) == rec.Client })
 		default:
 			t.Fatalf("record %+v", rec)

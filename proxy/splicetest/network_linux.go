@@ -141,7 +141,7 @@ func seenFrom(ns *netnstest.Namespace, protocol inet.Protocol, to netip.AddrPort
 
 // firstWords returns what a whoami says first. Datagrams may be lost on the way, and are sent again.
 func firstWords(c net.Conn, protocol inet.Protocol) (answer string, err error) {
-	const each, times = longest / 15, 15
+	const each, times = 2 * time.Second, int(longest / (2 * time.Second))
 	buf := make([]byte, 100)
 	for range times {
 		c.SetDeadline(time.Now().Add(each)) // also for the write: an old deadline lets nothing be sent

@@ -50,7 +50,7 @@ func echoed(to netip.AddrPort) (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.SetDeadline(time.Now().Add(longest))
+	c.SetDeadline(time.Now().Add(10 * time.Second)) // the one for which there is no port waits until then
 	_, err = c.Write([]byte("x"))
 	if err == nil {
 		_, err = io.ReadFull(c, make([]byte, 1))
@@ -59,6 +59,7 @@ func echoed(to netip.AddrPort) (net.Conn, error) {
 		c.Close()
 		return nil, err
 	}
+	c.SetDeadline(time.Now().Add(longest))
 	return c, nil
 }
 

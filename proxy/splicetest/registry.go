@@ -41,13 +41,14 @@ func snapshot(t *trial) {
 	}
 	got := d.Snapshot()[0]
 	want.ID, want.Start, want.LastMoved, want.Proxy = got.ID, got.Start, got.LastMoved, got.Proxy
-	if got != want || got.ID == 0 || got.Start.IsZero() || got.LastMoved.Before(got.Start) {
+	want.FirstByte = got.FirstByte
+	if got != want || got.FirstByte <= 0 || got.ID == 0 || got.Start.IsZero() || got.LastMoved.Before(got.Start) {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
 	q := dialUDP(t, udp.at)
 	ask(t, q, "question")
 	session := func(l record.Live) bool {
-		return l.Client == addrOf(q.LocalAddr()) && l.Endpoint.Addr == datagrams && l.BytesToClient == 8
+		return l.Client == addrOf(q.LocalAddr()) && l.Endpoint.Addr == datagrams && l.BytesToClient == 8 && l.FirstByte > 0
 	}
 	t.eventually("the session is shown", func() bool { return slices.ContainsFunc(d.Snapshot(), session) })
 	c.Close()

@@ -139,6 +139,10 @@ func replayHandedOver(t *trial) {
 	w.endpoint = <-accepted
 	w.endpoint.SetDeadline(time.Now().Add(longest))
 	w.up = stream{[]byte("hello")}
+	t.eventually("the replay has ended", func() bool { // the kernel accepts for an endpoint before that
+		live := liveOf(s.old)
+		return live.State == record.StateOpen && live.Attempts == 2 && live.BytesToEndpoint == 5
+	})
 	if left := s.taken(noChange); left > 0 {
 		t.Fatalf("%d connections are left", left)
 	}

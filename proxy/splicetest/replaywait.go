@@ -60,7 +60,7 @@ func replayWaits(t *trial) {
 
 // replayWaitTimesOut: none comes. The connection ends as its endpoint had ended it.
 func replayWaitTimesOut(t *trial) {
-	d := t.start(replaying(50, 50))
+	d := t.start(replaying(5000, 5000)) // the dial is to take as long as a busy machine takes for it
 	_, c := resetAndWaiting(d, 400*time.Millisecond, []byte("hello"), record.Reset)
 	wantOnlyReset(t, c)
 	rec := d.record()

@@ -41,6 +41,11 @@ func recordOfRetransmits(t *trial) {
 	if rec.EndpointTCP.Retransmits == 0 || rec.ClientTCP.Retransmits != 0 {
 		t.Errorf("client %+v, endpoint %+v", rec.ClientTCP, rec.EndpointTCP)
 	}
+	i := rec.EndpointTCP
+	most := uint64(i.Retransmits) * uint64(i.MSS)
+	if i.PathMTU != 1500 || i.RetransmitBytes == 0 || i.RetransmitBytes > most || int(i.SegmentsSent) < 1<<20/int(i.MSS) {
+		t.Errorf("endpoint %+v", i)
+	}
 }
 
 // dropEveryTenth loses segments with data on their way into a namespace.

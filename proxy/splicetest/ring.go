@@ -127,6 +127,7 @@ type lease struct {
 	heard    bool // when it came
 	early    bool // there was an end without a dial that worked, or a negative time
 	dial     error
+	crashes  int
 }
 
 // Dialled implements splice.State.
@@ -155,6 +156,22 @@ func (l *lease) Ended(_ netip.Addr, broken error, firstByte time.Duration) bool 
 	l.ok, l.answered = broken == nil, firstByte >= 0
 	l.early = l.early || l.dials == 0 || l.dial != nil
 	return false
+}
+
+// ClosedEarly implements splice.State: it ejects the endpoint.
+func (l *lease) ClosedEarly() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.crashes++
+	l.early = l.early || l.ends == 0
+	return true
+}
+
+// crashed is how often it was told that its endpoint crashed.
+func (l *lease) crashed() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.crashes
 }
 
 // dialled tells whether the dial had its result.

@@ -30,14 +30,15 @@ func quickScenarios() []scenario {
 }
 
 func scenarios() []scenario {
-	return slices.Concat(echoScenarios(), halfCloseScenarios(), resetScenarios(), idleScenarios(), retryScenarios(),
+	return slices.Concat(echoScenarios(), halfCloseScenarios(), closedEarlyScenarios(), resetScenarios(),
+		idleScenarios(), retryScenarios(),
 		waitScenarios(), endpointWaitScenarios(), refusalScenarios(), drainScenarios(), recordScenarios(), policyScenarios(),
 		limitScenarios(),
 		shareScenarios(), headerScenarios(), hostLookupScenarios(), scopeScenarios(), udpScenarios(), udpEndScenarios(),
 		udpAnswerScenarios(), leavingScenarios(), leaseScenarios(), unreadScenarios(), wholeAnswerScenarios(),
 		leakScenarios(), manyIdleScenarios(),
 		registryScenarios(), factScenarios(), tcpInfoScenarios(), blockedScenarios(),
-		hedgeScenarios(), replayScenarios(), fairScenarios(), lastingScenarios(), togetherScenarios(),
+		hedgeScenarios(), replayScenarios(), payloadScenarios(), fairScenarios(), lastingScenarios(), togetherScenarios(),
 		successorScenarios(),
 		systemScenarios())
 }

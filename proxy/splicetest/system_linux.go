@@ -11,10 +11,11 @@ import (
 // systemScenarios need Linux.
 func systemScenarios() []scenario {
 	return slices.Concat(urgentScenarios(), shortageScenarios(), externalScopeScenarios(), transparentScenarios(),
-		sourcePortScenarios(), udpPortScenarios(), markScenarios(), retransmitScenarios(), handOverScenarios(),
-		sessionHandOverScenarios(), deadPeerScenarios(), waitHandOverScenarios(),
+		sourcePortScenarios(), udpPortScenarios(), markScenarios(), retransmitScenarios(),
+		missingScenarios(),
+		handOverScenarios(), sessionHandOverScenarios(), deadPeerScenarios(), waitHandOverScenarios(),
 		lastingHandOverScenarios(), slowScenarios(), replayLinuxScenarios(), wholeAnswerNetworkScenarios(),
-		deliveryScenarios())
+		deliveryScenarios(), payloadHandOverScenarios())
 }
 
 // receiveBuffer sets the size of a socket's receive buffer, in bytes, before it is connected or listens; 0: none.

@@ -29,7 +29,8 @@ func togetherScenarios() []scenario {
 func together(clients int) service.Policy {
 	p := service.Policy{
 		RetryOn: service.RetryConnect | service.RetryReset, HedgeAfter: 20 * time.Millisecond,
-		ClientAddress: service.AddressProxyV2, WaitForEndpoint: longest, MaxAge: service.Age{Time: longest / 100, Jitter: 20},
+		ClientAddress: service.AddressProxyV2, WaitForEndpoint: longest,
+		MaxAge:  service.Age{Time: 300 * time.Millisecond, Jitter: 20},
 		Removed: service.RemovedEndpoint{Do: service.CloseWhenIdle}, DeadPeer: longest,
 		Shares: service.Shares{
 			MaxConnectionsPerClient: clients, ConnectionRate: 100_000, ConnectionRatePerClient: 100_000,

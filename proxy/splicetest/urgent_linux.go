@@ -31,15 +31,21 @@ func urgentBytesInTheStream(t *trial) {
 	}
 }
 
+// ready tells the sender that its peer takes urgent bytes as they stand in the stream: others would be missing there.
+var ready = []byte("!")
+
 func urgentUp(t *trial, data []byte, chunk int) {
 	received := make(chan []byte, 1)
 	d := t.start(splice.Options{})
 	f := d.tcp(serveTCP(t, loopback, func(c *net.TCPConn) {
 		inline(c)
+		c.Write(ready)
 		all, _ := io.ReadAll(c)
 		received <- all
 	}))
-	sendChunks(dialTCP(t, f.at), data, chunk)
+	client := dialTCP(t, f.at)
+	io.ReadFull(client, make([]byte, len(ready)))
+	sendChunks(client, data, chunk)
 	if got := <-received; !bytes.Equal(got, data) {
 		t.Errorf("%d of %d bytes arrived, or not in order", len(got), len(data))
 	}
@@ -50,8 +56,12 @@ func urgentUp(t *trial, data []byte, chunk int) {
 
 func urgentDown(t *trial, data []byte, chunk int) {
 	d := t.start(splice.Options{})
-	client := dialTCP(t, d.tcp(serveTCP(t, loopback, func(c *net.TCPConn) { sendChunks(c, data, chunk) })).at)
+	client := dialTCP(t, d.tcp(serveTCP(t, loopback, func(c *net.TCPConn) {
+		io.ReadFull(c, make([]byte, len(ready)))
+		sendChunks(c, data, chunk)
+	})).at)
 	inline(client)
+	client.Write(ready)
 	if got, err := io.ReadAll(client); err != nil || !bytes.Equal(got, data) {
 		t.Errorf("%d of %d bytes arrived, or not in order; %v", len(got), len(data), err)
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -124,7 +125,7 @@ func waitsWhileEndpointRefuses(t *trial) {
 	wantEcho(t, dialTCP(t, f.at), "x")
 	rec := d.record()
 	if rec.Outcome != record.OutcomeOK || rec.Waited < 200*time.Millisecond || len(rec.Attempts) < 2 ||
-		!refusedIn(rec.Attempts[0]) { // a dial that works may time out first
+		!slices.ContainsFunc(rec.Attempts, refusedIn) { // others may time out on a busy machine
 		t.Errorf("record %+v", rec)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/portald/portald/platform"
+	"github.com/portald/portald/proxy/changes"
 	"github.com/portald/portald/proxy/splice"
 	"github.com/portald/portald/proxy/splice/epoll"
 	"github.com/portald/portald/proxy/succession/handover"
@@ -47,6 +48,7 @@ func (d recovery) begin(ctx context.Context) {
 	}
 	d.Listeners.Fronts().Resume()
 	d.State.serve()
+	d.Changes.Add(changes.Change{Kind: changes.DaemonTookOver, What: counts.String()})
 	d.Log.WithField("took", time.Since(began).Round(time.Millisecond)).Info(counts)
 }
 

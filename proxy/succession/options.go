@@ -7,6 +7,7 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"github.com/portald/portald/portal/service"
+	"github.com/portald/portald/proxy/changes"
 	"github.com/portald/portald/proxy/connlog"
 	"github.com/portald/portald/proxy/metrics"
 	"github.com/portald/portald/proxy/splice"
@@ -30,6 +31,7 @@ type Options struct {
 	Servers   *ServerSockets
 	Store     *service.Store
 	Records   *connlog.Stream
+	Changes   *changes.Log
 	Metrics   *metrics.Metrics
 
 	Synced <-chan struct{} // closed once Store has the first complete state
@@ -37,7 +39,7 @@ type Options struct {
 	Lost   <-chan struct{} // closed once nothing is written any more, since another daemon serves the node
 
 	Freeze        func(context.Context) (thaw func(), err error) // applies no change until thaw
-	Resync        func()                                         // has all rules written again
+	Resync        func(why string)                               // has all rules written again
 	Queued        func()                                         // whatever changes from now on waits
 	AwaitReplaced func(context.Context)                          // until the successor listens at the admin socket
 	Yield         func()                                         // closes the daemon's servers, for another daemon's

@@ -15,7 +15,7 @@ import (
 type Ownership struct {
 	*proxy.Stopwatch
 	state *State
-	lost  chan struct{} // closed once the loop has noticed, and stands still
+	lost  chan struct{} // closed once the loop has noticed and stands still, or has ended
 	once  sync.Once
 }
 
@@ -58,7 +58,17 @@ func (o *Ownership) Sweep(ctx context.Context) (next time.Time, err error) {
 	return next, err
 }
 
-// Lost is closed once the loop has noticed that, and stands still.
+// LoopEnded is called once the loop has ended, which cannot notice any more that another daemon owns the node. It looks
+// whether one does, and returns that.
+func (o *Ownership) LoopEnded() (lost bool) {
+	lost = o.state.NoticeOusted()
+	if o.state.isOusted() {
+		o.once.Do(func() { close(o.lost) })
+	}
+	return lost
+}
+
+// Lost is closed once the loop has noticed that, and stands still, or has ended.
 func (o *Ownership) Lost() <-chan struct{} { return o.lost }
 
 // oustedEvery is how often a daemon looks whether another one has taken its place, when it writes nothing.
@@ -80,7 +90,7 @@ func (d *Options) yieldIfOusted(ctx context.Context) error {
 		}
 	}
 	d.State.other.Store(true)
-	d.Resync()
+	d.Resync("another portald serves the node")
 	select {
 	case <-d.Lost:
 	case <-ctx.Done():

@@ -15,6 +15,7 @@ import (
 	"github.com/portald/portald/platform/backoff"
 	"github.com/portald/portald/platform/inet"
 	"github.com/portald/portald/portal/service"
+	"github.com/portald/portald/proxy/changes"
 	"github.com/portald/portald/proxy/connlog"
 	"github.com/portald/portald/proxy/splice"
 	"github.com/portald/portald/proxy/succession/handover"
@@ -118,9 +119,12 @@ func (d predecessor) handOverTo(ctx context.Context, at *handover.Listener, s *h
 	d.State.EndTurn()
 	if !done { // it may stand still, and write the rules that it was about to
 		s.AwaitEnd(ctx)
-		d.Resync()
+		d.Resync(whyBack)
 	}
 }
+
+// whyBack is why all rules are written again after a hand-over that failed.
+const whyBack = "a successor did not take over, and may have written rules"
 
 // tryHandOver hands over, and then has this daemon end. False: it goes on.
 func (d predecessor) tryHandOver(ctx context.Context, at *handover.Listener, s *handover.Successor) bool {
@@ -172,7 +176,7 @@ func (d predecessor) giveTo(ctx context.Context, s *handover.Successor) (left in
 			d.Listeners.Fronts().Resume()
 			d.Core.Moving().Remain()
 			thaw()
-			d.Resync() // the successor may have written rules
+			d.Resync(whyBack)
 		}
 	}()
 	d.Queued() // whatever changes from now on waits
@@ -323,6 +327,9 @@ func (d predecessor) giveConnections(
 	// The successor has the connections: no fault of what is only looked at may have this daemon go on.
 	if err := s.Records(d.Records.Last(connlog.DefaultStream, nil)); err != nil {
 		d.Log.WithError(err).Warn("Cannot hand over the last records")
+	}
+	if err := s.Changes(d.Changes.Last(changes.DefaultSize, nil)); err != nil {
+		d.Log.WithError(err).Warn("Cannot hand over the last changes")
 	}
 	left = d.Core.Stats().Connections
 	return left, s.Done(left)

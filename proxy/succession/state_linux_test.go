@@ -3,6 +3,7 @@ package succession
 import (
 	"errors"
 	"net/netip"
+	"path/filepath"
 	"syscall"
 	"testing"
 	"time"
@@ -66,4 +67,34 @@ func TestInheritedPortThatNobodyTook(t *testing.T) {
 	if _, err := s.Inherited.Listen(fresh, four); err != nil {
 		t.Errorf("later: %v", err)
 	}
+}
+
+// A daemon that is told to end before its loop has noticed that another one serves the node notices at the end.
+func TestOustedWhenTheLoopHasEnded(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "h.sock")
+	lock, err := handover.TryLock(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := NewState(path)
+	s.locked(lock)
+	s.serve()
+	o := NewOwnership(nil, s)
+	if o.LoopEnded() {
+		t.Error("ousted by nobody")
+	}
+	other, err := handover.Oust(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	if !o.LoopEnded() {
+		t.Error("it has not noticed")
+	}
+	select {
+	case <-o.Lost():
+	default:
+		t.Error("nobody is told")
+	}
+	s.release()
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/portald/portald/platform/backoff"
 	"github.com/portald/portald/platform/inet"
+	"github.com/portald/portald/proxy/changes"
 	"github.com/portald/portald/proxy/splice"
 	"github.com/portald/portald/proxy/succession/handover"
 	"github.com/portald/portald/proxy/userspace"
@@ -189,6 +190,7 @@ func (d successor) takeConnections(p *handover.Predecessor, began time.Time) err
 	restorer := d.Core.Moving().Restorer(d.Listeners.Fronts().Find)
 	conns, sessions := map[uint64]bool{}, 0
 	var kept *remains // of the predecessor, if it dies
+	var noticed []changes.Change
 	left, err := p.Serving(d.State.Inherited.taken(), handover.Taker{
 		Conn: func(s *splice.SavedConn, files []int) {
 			conns[s.ID] = true
@@ -198,7 +200,11 @@ func (d successor) takeConnections(p *handover.Predecessor, began time.Time) err
 			sessions++
 			return restorer.Session(at, s, file)
 		},
-		Batch: func(b *handover.Batch) { d.takeRest(b) },
+		Batch: func(b *handover.Batch) {
+			d.takeRest(b)
+			noticed = append(noticed, b.Changes...)
+			noticed = noticed[max(0, len(noticed)-changes.DefaultSize):]
+		},
 		Died: func(b *handover.Batch) bool { // it may not have noted yet that it has passed these on
 			left, err := d.recovery.claim(p.Instance)
 			if kept = left; kept != nil {
@@ -208,6 +214,7 @@ func (d successor) takeConnections(p *handover.Predecessor, began time.Time) err
 		},
 	})
 	restorer.Done()
+	d.Changes.Inherit(noticed)
 	log := d.Log.WithField("took", time.Since(began).Round(time.Millisecond))
 	switch {
 	case errors.Is(err, handover.ErrDied):
@@ -221,6 +228,11 @@ func (d successor) takeConnections(p *handover.Predecessor, began time.Time) err
 	default:
 		log.Infof("Took over from portald %s: %d connections, %d UDP sessions", p.Version, len(conns), sessions)
 	}
+	text := fmt.Sprintf("took over from %s: %d connections, %d UDP sessions", p.Identity, len(conns), sessions)
+	if left > 0 {
+		text += fmt.Sprintf("; %d connections stay there until they end", left)
+	}
+	d.Changes.Add(changes.Change{Kind: changes.DaemonTookOver, What: text})
 	if kept != nil {
 		d.Log.Info(d.recovery.restore(kept, conns))
 	}

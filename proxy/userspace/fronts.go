@@ -108,6 +108,19 @@ func (all *Fronts) Bound(name service.PortName) func(service.Scope, netip.Addr) 
 	}
 }
 
+// Bindings returns how many clients of a service port are bound to each endpoint by affinity.
+func (all *Fronts) Bindings(name service.PortName) map[netip.AddrPort]int {
+	out := map[netip.AddrPort]int{}
+	for _, key := range keys(name) {
+		if f := all.get(key); f != nil {
+			for _, b := range f.balancers {
+				b.AddBound(out)
+			}
+		}
+	}
+	return out
+}
+
 // Active calls visit with the live connections or sessions of each service port that has any.
 func (all *Fronts) Active(visit func(name service.PortName, live int)) {
 	live := map[service.PortName]int{}

@@ -25,6 +25,7 @@ type Pages struct {
 	SetVerbosity func(string) error    // the level that was put to /debug/flags/v; nil = not found
 	Flags        map[string]string     // at /flagz: flags and their values, without secrets; nil = not found
 	View         http.Handler          // under /v1/: what is open now; nil = not found
+	Page         http.Handler          // under /ui/: a page that shows it; nil = not found
 }
 
 // NewServer returns a server of kube-proxy's paths: the metrics at /metrics and /metrics/slis, the pages, and /healthz,
@@ -63,6 +64,9 @@ func handler(m *metrics.Metrics, p Pages) http.Handler {
 	}
 	if p.View != nil {
 		mux.Handle("GET /v1/", p.View)
+	}
+	if p.Page != nil {
+		mux.Handle("/ui/", http.StripPrefix("/ui", p.Page))
 	}
 	if p.Profiling {
 		profiling(mux, p.CommandLine)

@@ -69,9 +69,11 @@ func defaultConfig() *Config {
 		AdminSocket: "/run/portald/admin.sock", HandOverSocket: "/run/portald/admin-handover.sock",
 		KeepSocket: "/run/portald/admin-keep.sock",
 		NodePorts:  NodePortAddresses{All: true}, LocalhostNodePorts: [2]bool{true, true},
-		DetectLocal:   DetectLocal{Mode: ByClusterCIDR},
-		ConnectionLog: ConnectionLog{Format: "text", Rotation: connlog.Rotation{Size: 100 << 20, Files: 5}},
-		LogPath:       "-", LogFormat: "text", UDPSessions: 4096, Engine: "auto",
+		DetectLocal: DetectLocal{Mode: ByClusterCIDR},
+		ConnectionLog: ConnectionLog{
+			Format: "text", Rotation: connlog.Rotation{Size: 100 << 20, Files: 5}, OTLP: OTLP{Changes: true},
+		},
+		LogPath: "-", LogFormat: "text", UDPSessions: 4096, Engine: "auto",
 		SyncPeriod: 30 * time.Second, MinSync: 100 * time.Millisecond,
 		ProxyPorts: inet.PortRange{First: 11000, Last: 29999}, OOMScoreAdj: -999,
 		Conntrack: Conntrack{MaxPerCore: 32768, Min: 131072, TCPEstablished: 24 * time.Hour, TCPCloseWait: time.Hour},
@@ -82,7 +84,8 @@ func defaultConfig() *Config {
 				ConnectTimeouts: []time.Duration{250 * time.Millisecond, 500 * time.Millisecond, time.Second, 2 * time.Second},
 				HedgeAfter:      service.Never, HalfClose: time.Hour, Idle: service.Never, UDPIdle: time.Minute, MaxConnections: -1,
 				ClientAddress: service.AddressNode, Logging: service.Logging{Records: service.RecordsAll, Sample: 1},
-				Algorithm: service.RoundRobin, SlowStart: service.Never, EjectAfter: 3, RetryBudget: 20,
+				Algorithm: service.RoundRobin, SlowStart: service.Never, EjectAfter: 3,
+				EjectOn: service.EjectConnect | service.EjectReset, RetryBudget: 20,
 				Shares:  noShares(),
 				Removed: service.RemovedEndpoint{Do: service.KeepConnections}, DeadPeer: 3 * time.Minute,
 				MaxAge:        service.Age{Time: service.Never},
@@ -122,6 +125,7 @@ func TestComplete(t *testing.T) {
 				"--connection-log-max-size=100Mi --connection-log-max-age=24h --connection-log-max-files=3 " +
 				"--connection-log-otlp-endpoint=https://collector:4318 --connection-log-otlp-headers=a=b " +
 				"--connection-log-otlp-ca-file=/ca --connection-log-otlp-cert-file=/cert --connection-log-otlp-key-file=/key " +
+				"--connection-log-otlp-changes=false " +
 				"--connection-log-compress --connection-log-events=start,end --connection-log-period=1m " +
 				"--external-ip-cidrs=203.0.113.7/24 " +
 				"--node-ip=192.0.2.7,2001:db8::7 --connect-timeouts=1s,2s --hedge-after=80ms --half-close-timeout=5m " +
@@ -138,7 +142,9 @@ func TestComplete(t *testing.T) {
 				c.Manifests = []string{"/a,b", "-"}
 				c.ConnectionLog = ConnectionLog{"-", "json", connlog.Rotation{
 					Size: 100 << 20, Age: 24 * time.Hour, Files: 3, Compress: true,
-				}, OTLP{secret.NewURL("https://collector:4318"), []secret.Header{secret.NewHeader("a=b")}, "/ca", "/cert", "/key"}}
+				}, OTLP{
+					secret.NewURL("https://collector:4318"), []secret.Header{secret.NewHeader("a=b")}, "/ca", "/cert", "/key", false,
+				}}
 				c.ExternalIPs = []netip.Prefix{cidr("203.0.113.0/24")}
 				c.NodeIPs = []netip.Addr{addr("192.0.2.7"), addr("2001:db8::7")}
 				c.Settings = Settings{LogLevel: logrus.WarnLevel, Policy: service.Policy{
@@ -146,7 +152,8 @@ func TestComplete(t *testing.T) {
 					HalfClose: 5 * time.Minute, Idle: time.Hour,
 					UDPIdle: 3 * time.Second, MaxConnections: 9, ClientAddress: service.AddressTransparent,
 					Logging:   service.Logging{Records: service.RecordsFailures, Sample: 20},
-					Algorithm: service.SourceHash, SlowStart: 20 * time.Second, EjectAfter: 3, RetryBudget: 20,
+					Algorithm: service.SourceHash, SlowStart: 20 * time.Second, EjectAfter: 3,
+					EjectOn: service.EjectConnect | service.EjectReset, RetryBudget: 20,
 					Shares: service.Shares{
 						MaxConnectionsPerClient: 10, ConnectionRate: 11, ConnectionRatePerClient: 12, MaxWaiting: 13,
 					},

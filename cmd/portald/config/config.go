@@ -46,6 +46,7 @@ type Config struct {
 	BindAddressHardFail bool
 	Profiling           bool // /debug/pprof on the metrics server
 	ReadOnlyAPI         bool // the reading part of the admin API on the metrics server, for clients of this node
+	Page                bool // a page that shows it there
 
 	NodePorts          NodePortAddresses
 	LocalhostNodePorts [2]bool        // serve NodePorts at 127.0.0.1, at ::1: by inet.Family

@@ -21,6 +21,7 @@ type OTLP struct {
 	Endpoint                  secret.URL
 	Headers                   []secret.Header
 	CAFile, CertFile, KeyFile string
+	Changes                   bool // are exported too
 }
 
 // ConnectionLogConfiguration is where records of connections go.
@@ -58,6 +59,8 @@ type OTLPConfiguration struct {
 	CertFile string `json:"certFile,omitempty"`
 	// keyFile has its key.
 	KeyFile string `json:"keyFile,omitempty"`
+	// changes has the changes on this node exported too, as portald changes lists them. True by default.
+	Changes *bool `json:"changes,omitempty"`
 }
 
 // The log takes no more of the disk than these by default: at which size a file is renamed, and how many renamed ones
@@ -75,13 +78,14 @@ func (c *ConnectionLogConfiguration) setDefaults() {
 	fillOptional(&c.Period, metav1.Duration{Duration: connlog.DefaultPeriod})
 	fill(&c.MaxSize, defaultSize)
 	fillOptional(&c.MaxFiles, defaultFiles)
+	fillOptional(&c.OTLP.Changes, true)
 }
 
 // connectionLog returns the connection log of checked documents.
 func (c *ConnectionLogConfiguration) connectionLog() ConnectionLog {
 	return ConnectionLog{
 		Path: c.Path, Format: c.Format,
-		OTLP: OTLP{c.OTLP.Endpoint, c.OTLP.Headers, c.OTLP.CAFile, c.OTLP.CertFile, c.OTLP.KeyFile},
+		OTLP: OTLP{c.OTLP.Endpoint, c.OTLP.Headers, c.OTLP.CAFile, c.OTLP.CertFile, c.OTLP.KeyFile, *c.OTLP.Changes},
 		Rotation: connlog.Rotation{
 			Size: sizeOf(c.MaxSize), Age: c.MaxAge.Duration, Files: int(*c.MaxFiles), Compress: c.Compress,
 		},

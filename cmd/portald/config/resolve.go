@@ -24,7 +24,7 @@ func (d *documents) resolve() *Config {
 		HealthAddress:  listenAddress(k.HealthzBindAddress, healthPort),
 		MetricsAddress: listenAddress(k.MetricsBindAddress, metricsPort), BindAddressHardFail: k.BindAddressHardFail,
 		AdminSocket: *p.AdminSocket, HandOverSocket: *p.HandOverSocket, KeepSocket: *p.KeepSocket,
-		Profiling: k.EnableProfiling, ReadOnlyAPI: p.ReadOnlyAPI,
+		Profiling: k.EnableProfiling, ReadOnlyAPI: p.ReadOnlyAPI, Page: p.UI,
 		NodePorts: nodePorts(k.NodePortAddresses), ExternalIPs: prefixes(p.ExternalIPCIDRs),
 		NodeIPs: addresses(p.NodeIPs), DetectLocal: k.detectLocal(),
 		ConnectionLog: p.ConnectionLog.connectionLog(), LogPath: p.Log.Path,

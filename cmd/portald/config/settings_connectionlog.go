@@ -38,6 +38,8 @@ func connectionLogSettings() []setting {
 		{portald, "connectionLog.otlp.certFile", "connection-log-otlp-cert-file", atStart, nil,
 			"`FILE` with the client certificate for the collector"},
 		{portald, "connectionLog.otlp.keyFile", "connection-log-otlp-key-file", atStart, nil, "`FILE` with its private key"},
+		{portald, "connectionLog.otlp.changes", "connection-log-otlp-changes", atStart, nil,
+			"export what changes on this node too, as portald changes lists it"},
 	}
 }
 

@@ -39,6 +39,8 @@ func usedTopics() []topic {
 			{portald, "readOnlyAPI", "read-only-api", atStart, nil,
 				"serve /v1/connections, /v1/records, /v1/services and /v1/endpoints on the metrics server, to every user and " +
 					"every host-network pod of this node; default: only on the admin socket, for root"},
+			{portald, "ui", "ui", atStart, nil,
+				"serve the page of portald ui for this node at /ui/ of the metrics server, to the same; needs --read-only-api"},
 			{kubeProxy, "enableProfiling", "profiling", atStart, nil, "serve /debug/pprof on the metrics server"},
 		}},
 		{"Frontends", []setting{

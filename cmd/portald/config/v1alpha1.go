@@ -48,6 +48,9 @@ type PortaldConfiguration struct {
 	// readOnlyAPI has the metrics server show what is open, the last records, Services and endpoints under /v1/, to all
 	// users and host-network pods of the node. Left out: only root sees them, at the adminSocket.
 	ReadOnlyAPI bool `json:"readOnlyAPI,omitempty"`
+	// ui has the metrics server show the same as a page for a browser, the one of portald ui, under /ui/. It needs
+	// readOnlyAPI and a metricsBindAddress.
+	UI bool `json:"ui,omitempty"`
 
 	// settings are the fields that service.Settings declares, by name: the daemon's values of what a Service may override.
 	settings map[string]reflect.Value

@@ -30,6 +30,7 @@ func (d *draft) check() {
 	d.checkPorts()
 	d.checkNodeIPs()
 	d.checkLists()
+	d.checkPage()
 	d.warnOfNodePorts()
 	slices.SortStableFunc(d.errs, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
 }
@@ -99,6 +100,17 @@ func (d *draft) checkPorts() {
 	health, metrics := d.kubeProxy.HealthzBindAddress, d.kubeProxy.MetricsBindAddress
 	if h := listenAddress(health, healthPort); h != "" && h == listenAddress(metrics, metricsPort) {
 		d.contradict("healthzBindAddress", "metricsBindAddress", "%s and %s are both %s: write different ones", h)
+	}
+}
+
+// checkPage: the page shows what the API does, at the same address.
+func (d *draft) checkPage() {
+	switch on := d.portald.UI; {
+	case on && !d.portald.ReadOnlyAPI:
+		d.contradict("ui", "readOnlyAPI", "%s needs %s, which is off: every user of the node may read what the page shows; "+
+			"turn it on, or omit the page")
+	case on && listenAddress(d.kubeProxy.MetricsBindAddress, metricsPort) == "":
+		d.contradict("ui", "metricsBindAddress", "%s needs %s, which is none: the page is served there; write an address")
 	}
 }
 

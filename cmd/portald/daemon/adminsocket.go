@@ -18,6 +18,8 @@ import (
 // adminSocket is the server of the socket that commands look into the daemon by.
 type adminSocket struct {
 	*httpserver.Server
+	state *succession.State
+	tried chan struct{} // closed after the first try to listen
 
 	mu sync.Mutex
 	at replaceable // guarded by mu, nil where it does not listen
@@ -35,7 +37,11 @@ type replaceable interface {
 func newAdminSocket(
 	cfg *config.Config, api *adminsocket.Handler, state *succession.State, log *logrus.Logger,
 ) *adminSocket {
-	s := &adminSocket{}
+	s := &adminSocket{state: state, tried: make(chan struct{})}
+	tried := sync.OnceFunc(func() { close(s.tried) })
+	if cfg.AdminSocket == "" {
+		tried()
+	}
 	listen := func(ctx context.Context, path string) (net.Listener, error) {
 		switch {
 		case !state.WhenServing(ctx):
@@ -49,6 +55,7 @@ func newAdminSocket(
 		Name: "admin", Address: cfg.AdminSocket, Log: log,
 		Listen: func(ctx context.Context, _, path string) (net.Listener, error) {
 			l, err := listen(ctx, path)
+			defer tried()
 			s.mu.Lock()
 			defer s.mu.Unlock()
 			s.at, _ = l.(replaceable)
@@ -56,6 +63,29 @@ func newAdminSocket(
 		},
 	}, api)
 	return s
+}
+
+// maxTry bounds how long others wait for the first try to listen.
+const maxTry = 2 * time.Second
+
+// first returns listen for a server that is not to answer before the socket does: who is told that the daemon is
+// healthy may look into it.
+func (s *adminSocket) first(
+	listen func(ctx context.Context, network, address string) (net.Listener, error),
+) func(ctx context.Context, network, address string) (net.Listener, error) {
+	return func(ctx context.Context, network, address string) (net.Listener, error) {
+		if !s.state.WhenServing(ctx) {
+			return nil, context.Cause(ctx)
+		}
+		limit := time.NewTimer(maxTry)
+		defer limit.Stop()
+		select {
+		case <-s.tried:
+		case <-limit.C:
+		case <-ctx.Done():
+		}
+		return listen(ctx, network, address)
+	}
 }
 
 // awaitReplaced waits a little until a successor listens at the socket, so that clients find one of the two.

@@ -77,6 +77,39 @@ func TestAdminSocketIsBounded(t *testing.T) {
 	}
 }
 
+// Whoever is told that the daemon is healthy finds its socket.
+func TestNobodyListensBeforeTheAdminSocket(t *testing.T) {
+	log, _ := test.NewNullLogger()
+	for _, path := range []string{filepath.Join(t.TempDir(), "s"), ""} {
+		cfg := &config.Config{AdminSocket: path}
+		server := newAdminSocket(cfg, adminsocket.NewHandler(adminsocket.Daemon{}), alone(), log)
+		listened := make(chan error, 1)
+		go func() {
+			_, err := server.first(func(context.Context, string, string) (net.Listener, error) {
+				if path == "" {
+					return nil, nil
+				}
+				c, err := net.Dial("unix", path)
+				if err == nil {
+					c.Close()
+				}
+				return nil, err
+			})(t.Context(), "tcp", "127.0.0.1:0")
+			listened <- err
+		}()
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- server.Run(ctx) }()
+		if err := <-listened; err != nil {
+			t.Errorf("socket %q: %v", path, err)
+		}
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // alone is the state of a daemon without a predecessor.
 func alone() *succession.State {
 	s := succession.NewState("")

@@ -5,6 +5,7 @@ package daemon
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/netip"
 	"sync/atomic"
 
@@ -15,6 +16,7 @@ import (
 	"github.com/portald/portald/cmd/portald/daemon/hostinfo"
 	"github.com/portald/portald/cmd/portald/daemon/parts"
 	"github.com/portald/portald/cmd/portald/writers"
+	"github.com/portald/portald/proxy/changes"
 	"github.com/portald/portald/proxy/kube/translate"
 	"github.com/portald/portald/proxy/metrics"
 	"github.com/portald/portald/proxy/succession"
@@ -34,6 +36,7 @@ type daemon struct {
 	state      *succession.State
 	keeper     *succession.Keeper // nil: none was there at the start
 	succession *succession.Succession
+	own        handover.Identity
 	end        context.CancelCauseFunc
 }
 
@@ -80,6 +83,7 @@ func Run(
 // toldToEnd ends the daemon, once what it carries is left to the next one if that is about to start.
 func (d *daemon) toldToEnd(cause error) {
 	d.rules.interrupted.Store(errors.Is(cause, ErrInterrupted))
+	d.source.history.Add(changes.Change{Kind: changes.DaemonEnding, What: fmt.Sprintf("%s is told to end", d.own)})
 	if d.succession.StoreForNext(context.Background()) {
 		cause = succession.ErrHandedOver
 	}
@@ -105,7 +109,8 @@ func newDaemon(
 	settings.Store(&cfg.Settings)
 	quietLibraries(log)
 	limit := hostinfo.RaiseNoFile(log, version)
-	telemetry, err := newTelemetry(cfg, log, version)
+	history := changes.NewLog(changes.DefaultSize)
+	telemetry, err := newTelemetry(cfg, history, log, version)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -121,12 +126,12 @@ func newDaemon(
 	cfg = rules.cfg
 	own := identity(cfg, version)
 	keeper := findKeeper(cfg, own, telemetry.metrics, log)
-	source, err := newSource(cfg, rules.writer, rules.nodePorts.On, log)
+	source, err := newSource(cfg, rules.writer, rules.nodePorts.On, history, log)
 	if err != nil {
 		return nil, nil, err
 	}
 	problems := answers.NewProblems()
-	failures := portalFailures{log, source.events, telemetry.metrics, problems}
+	failures := portalFailures{log, source.events, telemetry.metrics, problems, source.history}
 	path, err := newDataPath(rules, source, telemetry, keeper, limit, failures.failedPortal)
 	if err != nil {
 		return nil, nil, err
@@ -134,17 +139,17 @@ func newDaemon(
 	events := newConnectionEvents(path.core, telemetry.logged, cfg.Settings)
 	flows := newKernelFlows(rules, path.core, telemetry, source, state)
 	probes := newProbes(rules, telemetry.metrics, path.account, source.events)
-	report := newReporter(rules, source.events, telemetry.metrics, probes, flows.recorder, problems)
+	report := newReporter(rules, source, telemetry.metrics, probes, flows.recorder, problems)
 	reconciler := newReconciler(rules, path, source, report, life.Cut)
 	api := newAdminAPI(version, reconciler, source, flows, telemetry, problems)
 	servers := newServers(rules, probes, telemetry.metrics, source.events, flags.Values(), api)
 	d := &daemon{
 		log: log, telemetry: telemetry, events: events, rules: rules, flows: flows, reconciler: reconciler, source: source,
-		probes: probes, state: state, keeper: keeper, end: end,
+		probes: probes, state: state, keeper: keeper, own: own, end: end,
 		succession: succession.New(succession.Options{
 			Socket: cfg.HandOverSocket, Identity: own, Required: life.Successor, Serving: life.Serving, Log: log,
 			State: state, Keeper: keeper, Core: path.core, Listeners: path.listeners, Servers: probes.sockets,
-			Store: source.store, Records: telemetry.stream, Metrics: telemetry.metrics,
+			Store: source.store, Records: telemetry.stream, Changes: source.history, Metrics: telemetry.metrics,
 			Synced: source.synced, Ready: reconciler.resyncs.ready, Lost: reconciler.owned.Lost(),
 			Freeze: reconciler.freeze, Resync: reconciler.resyncs.request, Queued: probes.health.QueuedUpdate,
 			AwaitReplaced: servers.socket.awaitReplaced, Yield: servers.yield, End: end,
@@ -161,6 +166,7 @@ func newDaemon(
 		parts.NewStage(d.succession.TakeOver), reload, parts.NewStage(d.succession.Keep), prolong,
 		parts.NewStage(d.succession.Announce),
 	}
+	source.history.Add(changes.Change{Kind: changes.DaemonStarted, What: fmt.Sprintf("%s started", own)})
 	d.subscribe(flags)
 	prepareNode(cfg, source.events, log)
 	return d, all, nil
@@ -180,6 +186,10 @@ func findKeeper(
 func (d *daemon) subscribe(flags *config.Flags) {
 	m, source := d.telemetry.metrics, d.source
 	m.WatchChanges(source.changes)
+	m.WatchHistory(source.history)
+	if d.rules.writer.Features().CountsRefused {
+		m.WatchRefused(d.rules.refusals.scrape, source.has)
+	}
 	if source.refused != nil {
 		m.WatchFiles("manifests", source.refused)
 	}
@@ -206,21 +216,22 @@ func (d *daemon) nodeChanged(n translate.Node, known bool) {
 	}
 	d.probes.health.SetEligible(n.Eligible)
 	if d.rules.setNode(n) {
-		d.reconciler.resyncs.requestIfReady()
+		d.reconciler.resyncs.requestIfReady("the Node object of this node changed")
 	}
 }
 
 // serviceCIDRsChanged applies the ranges that the cluster gives Services.
 func (d *daemon) serviceCIDRsChanged(all []netip.Prefix) {
 	if d.rules.setServiceCIDRs(all) {
-		d.reconciler.resyncs.requestIfReady()
+		d.reconciler.resyncs.requestIfReady("the ServiceCIDRs of the cluster changed")
 	}
 }
 
 // applySettings applies settings that changed while the daemon runs.
 func (d *daemon) applySettings(s config.Settings) {
-	d.log.SetLevel(s.LogLevel)
+	answers.SetLogLevel(d.log, s.LogLevel, d.source.history)
 	d.events.applySettings(s)
+	d.source.cache.SetClientAddress(s.Policy.ClientAddress)
 	d.reconciler.applySettings(s)
 	d.flows.recorder.SetPolicy(s.Policy)
 }

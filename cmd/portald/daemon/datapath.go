@@ -40,6 +40,7 @@ func newDataPath(
 	if err != nil {
 		return nil, err
 	}
+	src.watch(core.Payload.Changed)
 	listeners := userspace.New(userspace.Options{
 		Core: core, Ports: cfg.ProxyPorts, Log: log, Localhost: cfg.LocalhostNodePorts,
 		Direct: rules.direct, Failed: failed,
@@ -52,7 +53,8 @@ func newDataPath(
 		ProxyPorts: cfg.ProxyPorts.Size(), ProxyPortsInUse: listeners.ProxyPortsInUse,
 	})
 	to.metrics.WatchDrains(listeners.Endpoints().Drains)
-	return &dataPath{parts.NewStage(core.Run, listeners.Recheck), core, listeners, account}, nil
+	ejected := ejections{listeners.Endpoints(), src.store, src.history}
+	return &dataPath{parts.NewStage(core.Run, listeners.Recheck, ejected.run), core, listeners, account}, nil
 }
 
 // waits tells whether clients of a Service wait for an endpoint.

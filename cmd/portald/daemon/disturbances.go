@@ -12,6 +12,7 @@ import (
 	"github.com/portald/portald/portal"
 	"github.com/portald/portald/proxy"
 	"github.com/portald/portald/proxy/adminsocket"
+	"github.com/portald/portald/proxy/changes"
 	"github.com/portald/portald/proxy/health"
 	"github.com/portald/portald/proxy/kube/watch"
 	"github.com/portald/portald/proxy/metrics"
@@ -22,6 +23,7 @@ import (
 type disturbances struct {
 	log     logrus.FieldLogger
 	events  *watch.Recorder
+	history *changes.Log
 	metrics *metrics.Metrics
 	health  *health.Health
 	writer  portal.Writer
@@ -32,9 +34,11 @@ type disturbances struct {
 
 // newDisturbances returns the disturbances of a writer's rules.
 func newDisturbances(
-	writer portal.Writer, events *watch.Recorder, metrics *metrics.Metrics, health *health.Health, log logrus.FieldLogger,
+	writer portal.Writer, src *source, metrics *metrics.Metrics, health *health.Health, log logrus.FieldLogger,
 ) *disturbances {
-	return &disturbances{log: log, events: events, metrics: metrics, health: health, writer: writer}
+	return &disturbances{
+		log: log, events: src.events, history: src.history, metrics: metrics, health: health, writer: writer,
+	}
 }
 
 // listen has the writer receive what the kernel tells of others.
@@ -71,6 +75,7 @@ func (d *disturbances) damaged(damage proxy.Damage) {
 		entry, text = entry.WithField("by", who), text+"; seen: "+who
 	}
 	entry.Warn(text)
+	d.history.Add(changes.Change{Kind: changes.RulesChanged, What: text})
 	d.events.NodeWarning("RulesChanged", "ApplyRules", text+": "+damage.Err.Error())
 }
 

@@ -31,6 +31,7 @@ type hostRules struct {
 	nodePorts *hostinfo.NodePorts
 	writer    portal.Writer
 	diversion *hostinfo.Diversion
+	refusals  *refusals
 	state     *succession.State
 	fellBack  error // why the writer is not the configured one
 
@@ -62,6 +63,7 @@ func newHostRules(
 		Listeners:     r.direct,
 		FailedPortal:  r.direct.Failed,
 		Carried:       r.direct.Carried,
+		Refused:       func(p portal.Refused) { metrics.RefusedPackets(p.Owner, p.Packets, p.Since) },
 	})
 	if err != nil {
 		return nil, err
@@ -69,6 +71,7 @@ func newHostRules(
 	if r.writer.Features().DropsInvalid {
 		metrics.WatchInvalidDropped((&invalidDrops{read: r.writer.InvalidDropped, log: log}).dropped)
 	}
+	r.refusals = newRefusals(r.writer, log)
 	r.diversion = hostinfo.NewDiversion(writers.NamesOf(r.cfg).Divert, r.writer, h, log)
 	return r, nil
 }

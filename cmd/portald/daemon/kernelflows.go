@@ -25,7 +25,7 @@ func newKernelFlows(
 ) *kernelFlows {
 	cfg, h, log := rules.cfg, rules.host, rules.log
 	lost, ipvs := &lostFlows{to: to, log: log}, cfg.Writer == writers.IPVS
-	to.metrics.WatchKernelRecords(lost.n.Load)
+	to.metrics.WatchKernelRecords(lost.n.Load, src.has)
 	recorder := flows.New(flows.Options{
 		Mode: cfg.Mode, Policy: cfg.Settings.Policy, Own: h.Addresses.Contains, WhoIs: src.whoIs, NextID: core.NextID,
 		Listener: func(at netip.AddrPort) bool {

@@ -22,7 +22,7 @@ func (r *reconciler) Stop() error {
 	r.Cancel()
 	close(r.ending)
 	errs := []error{r.Stage.Stop()}
-	moved, others := 0, r.state.NoticeOusted()
+	moved, others := 0, r.owned.LoopEnded()
 	if others {
 		r.path.listeners.Fronts().Pause(nil) // the other daemon accepts
 	} else {

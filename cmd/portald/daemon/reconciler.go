@@ -93,9 +93,12 @@ func newReconciler(
 // anyway.
 func (r *reconciler) serving(p *service.Port) {
 	if p.Policy.Or(r.settings.Load().Policy).ClientAddress == service.AddressTransparent && r.rules.diversion.Enable() {
-		r.resyncs.requestIfReady()
+		r.resyncs.requestIfReady(whyTransparent)
 	}
 }
+
+// whyTransparent is why everything is applied again once the first Service has its clients' addresses kept.
+const whyTransparent = "clientAddress: transparent came into use"
 
 // followAddresses has portals written again whose source ranges contain this node by now, or no longer, since its
 // addresses have changed. Other service ports are not touched, unless rules list the addresses of NodePorts.
@@ -107,7 +110,7 @@ func (r *reconciler) followAddresses(ctx context.Context, changed <-chan struct{
 		case <-changed:
 		}
 		if r.rules.addressesChanged() {
-			r.resyncs.requestIfReady()
+			r.resyncs.requestIfReady("the addresses of this node changed")
 		}
 		if r.kernel == nil {
 			continue
@@ -147,14 +150,14 @@ func (r *reconciler) applySettings(s config.Settings) {
 	old := r.settings.Swap(&s)
 	if old.Policy.Algorithm != s.Policy.Algorithm {
 		r.checkAlgorithm()
-		r.resyncs.request() // rules of the kernel choose by it
+		r.resyncs.request("the setting algorithm changed") // rules of the kernel choose by it
 	}
 	r.path.core.SetPolicy(s.Policy)
 	if old.Policy.WaitForEndpoint != s.Policy.WaitForEndpoint {
-		r.resyncs.request() // portals of Services without endpoints
+		r.resyncs.request("the setting waitForEndpoint changed") // portals of Services without endpoints
 	}
 	if s.Policy.ClientAddress == service.AddressTransparent && r.rules.diversion.Enable() {
-		r.resyncs.request()
+		r.resyncs.request(whyTransparent)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"net/netip"
 	"slices"
+	"strings"
 
 	"github.com/sirupsen/logrus"
 
@@ -24,8 +25,8 @@ import (
 	"github.com/portald/portald/proxy/userspace"
 )
 
-// Render writes the rules that a daemon of this configuration would write for its manifests, or only the rules of one
-// Service (NAMESPACE/NAME) unless that is empty. It touches no host.
+// Render writes the rules that a daemon of this configuration would write for its manifests; or, if only names a
+// Service (NAMESPACE/NAME), those of them that it would not write without that Service. It touches no host.
 func Render(ctx context.Context, cfg *config.Config, log *logrus.Logger, only string, out io.Writer) error {
 	if len(cfg.Manifests) == 0 {
 		return errors.New("--manifests is missing: name a file or folder of manifests, or - for standard input")
@@ -38,28 +39,28 @@ func Render(ctx context.Context, cfg *config.Config, log *logrus.Logger, only st
 	if err := newPlan(cfg, want, c.node.Addresses, log).Resync(ctx, c.ports); err != nil {
 		return err
 	}
-	if only != "" {
-		if want.keep(only); len(want.portals) == 0 {
-			return fmt.Errorf("--service %s: no such Service with an address in the manifests; want NAMESPACE/NAME", only)
-		}
+	its := func(p portal.Portal) bool { return only == "" || p.Owner.Service().String() == only }
+	if only != "" && !slices.ContainsFunc(want.portals, its) {
+		return fmt.Errorf("--service %s: no such Service with an address in the manifests; want NAMESPACE/NAME", only)
 	}
-	nodePorts := slices.ContainsFunc(want.portals, func(p portal.Portal) bool { return p.Kind == service.NodePort })
+	nodePorts := slices.ContainsFunc(want.portals, func(p portal.Portal) bool {
+		return p.Kind == service.NodePort && its(p)
+	})
 	if nodePorts && cfg.NodePorts.Primary && len(c.node.Addresses) == 0 && !cfg.NodeAddress.IsValid() {
 		log.Warnf("NodePorts are not served: nodePortAddresses is primary, and the manifests have no Node %q "+
 			"with an address",
 			cfg.NodeName)
 	}
-	detector := hostinfo.NewLocalDetector(cfg.DetectLocal, nil)
-	detector.SetPodCIDRs(c.node.PodCIDRs)
-	text, err := writers.Render(cfg, writers.Deps{
-		Log: log, LocalDetector: detector.Rules(),
-		NodePorts: writers.NodePortAddresses(cfg, c.node.Addresses), NodeAddresses: c.node.Addresses,
-		ServiceCIDRs: c.serviceCIDRs,
-	}, want.portals, want.open, want.checks)
+	text, err := want.text(cfg, c, log)
+	if err == nil && only != "" {
+		var others string
+		others, err = want.without(only, c.ports).text(cfg, c, log)
+		text = onlyIn(text, others)
+	}
 	if err != nil {
 		return err
 	}
-	_, err = out.Write(text)
+	_, err = io.WriteString(out, text)
 	return err
 }
 
@@ -108,18 +109,35 @@ func (d *desired) Replace(_ context.Context, portals []portal.Portal) error {
 
 func (d *desired) Update(context.Context, []portal.Change) error { return errors.ErrUnsupported }
 
-// keep removes all but the portals of one Service, and the proxy ports that they lead to.
-func (d *desired) keep(name string) {
-	used := map[portal.ProxyPort]bool{}
-	d.portals = slices.DeleteFunc(d.portals, func(p portal.Portal) bool {
-		ours := p.Owner.Service().String() == name
-		if to, ok := p.Target.(portal.Redirect); ok && ours {
+// text are the rules, as the configured writer has them.
+func (d *desired) text(cfg *config.Config, c cluster, log *logrus.Logger) (string, error) {
+	detector := hostinfo.NewLocalDetector(cfg.DetectLocal, nil)
+	detector.SetPodCIDRs(c.node.PodCIDRs)
+	text, err := writers.Render(cfg, writers.Deps{
+		Log: log, LocalDetector: detector.Rules(),
+		NodePorts: writers.NodePortAddresses(cfg, c.node.Addresses), NodeAddresses: c.node.Addresses,
+		ServiceCIDRs: c.serviceCIDRs,
+	}, d.portals, d.open, d.checks)
+	return string(text), err
+}
+
+// without is what remains without a Service: its portals, the proxy ports that they lead to, and its health-check port.
+func (d *desired) without(name string, ports []*service.Port) *desired {
+	rest := &desired{open: maps.Clone(d.open), checks: maps.Clone(d.checks)}
+	for _, p := range d.portals {
+		if p.Owner.Service().String() != name {
+			rest.portals = append(rest.portals, p)
+		} else if to, ok := p.Target.(portal.Redirect); ok {
 			family := inet.FamilyOf(p.Frontend.Addr.Addr())
-			used[portal.ProxyPort{Family: family, Protocol: p.Frontend.Protocol, Port: to.Port}] = true
+			delete(rest.open, portal.ProxyPort{Family: family, Protocol: p.Frontend.Protocol, Port: to.Port})
 		}
-		return !ours
-	})
-	maps.DeleteFunc(d.open, func(p portal.ProxyPort, _ bool) bool { return !used[p] })
+	}
+	for _, p := range ports {
+		if p.Name.Service().String() == name {
+			delete(rest.checks, p.HealthCheckPort)
+		}
+	}
+	return rest
 }
 
 // cluster has the contents of manifests: service ports, the node if they have it, and ranges of ClusterIPs.
@@ -141,8 +159,12 @@ func readManifests(ctx context.Context, cfg *config.Config, log *logrus.Logger) 
 	if cache.Options().ServiceCIDRs {
 		cache.WatchServiceCIDRs(func(all []netip.Prefix) { c.serviceCIDRs = all })
 	}
-	if err := manifests.New(cfg.Manifests, cache, log).Read(ctx); err != nil {
+	source := manifests.New(cfg.Manifests, cache, log)
+	if err := source.Read(ctx); err != nil {
 		return c, fmt.Errorf("what cannot be read has no rules:\n%w", err)
+	}
+	if source.Empty() {
+		return c, fmt.Errorf("--manifests %s: there is no object in it", strings.Join(cfg.Manifests, ","))
 	}
 	c.ports, _ = store.All()
 	return c, nil

@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/sirupsen/logrus"
@@ -11,6 +12,7 @@ import (
 	"github.com/portald/portald/portal"
 	"github.com/portald/portald/portal/service"
 	"github.com/portald/portald/proxy"
+	"github.com/portald/portald/proxy/changes"
 	"github.com/portald/portald/proxy/dataplane"
 	"github.com/portald/portald/proxy/kernel"
 	"github.com/portald/portald/proxy/kernel/flows"
@@ -30,15 +32,18 @@ type reporter struct {
 
 	nodePorts    *hostinfo.NodePorts
 	disturbances *disturbances
+	history      *changes.Log
+	store        *service.Store
 }
 
 func newReporter(
-	rules *hostRules, events *watch.Recorder, m *metrics.Metrics, shown *probes, of *flows.Recorder,
+	rules *hostRules, src *source, m *metrics.Metrics, shown *probes, of *flows.Recorder,
 	problems *answers.Problems,
 ) *reporter {
 	return &reporter{
-		log: rules.log, events: events, metrics: m, probes: shown, flows: of, resyncs: newResyncs(), problems: problems,
-		nodePorts: rules.nodePorts, disturbances: newDisturbances(rules.writer, events, m, shown.health, rules.log),
+		log: rules.log, events: src.events, metrics: m, probes: shown, flows: of, resyncs: newResyncs(), problems: problems,
+		nodePorts: rules.nodePorts, disturbances: newDisturbances(rules.writer, src, m, shown.health, rules.log),
+		history: src.history, store: src.store,
 	}
 }
 
@@ -92,7 +97,8 @@ func (r *reporter) logSync(s proxy.Sync, entry *logrus.Entry) {
 		r.ready(entry)
 		r.events.Starting()
 	default:
-		entry.Info("Applied everything again")
+		entry.WithField("why", s.Why).Info("Applied everything again")
+		r.history.Add(changes.Change{Kind: changes.Resynced, What: "everything was applied again: " + bounded(s.Why)})
 	}
 }
 
@@ -127,6 +133,9 @@ func (r *reporter) bounded(name service.PortName, endpoints int) {
 func (r *reporter) refused(n dataplane.Refusal) {
 	r.problems.Refused(n)
 	log := r.log.WithField("service", n.Name.Label())
+	if n.Err != nil || r.store.Port(n.Name) != nil { // else it is gone
+		r.history.Add(refusal(n.Name, "the service port", n.Err))
+	}
 	if n.Err == nil {
 		log.Info("Service port served again")
 		r.events.Served(n.Name.Service(), n.Name.Label())
@@ -136,6 +145,25 @@ func (r *reporter) refused(n dataplane.Refusal) {
 	log.WithError(n.Err).WithField("reason", n.Reason).
 		Error("Cannot serve the service port as configured: its clients are refused; all others are served")
 	r.events.Refused(n.Name.Service(), n.Name.Label(), n.Err.Error())
+}
+
+// longestText bounds the text of an error in the history, in bytes: the host may say much.
+const longestText = 300
+
+func bounded(text string) string {
+	if len(text) <= longestText {
+		return text
+	}
+	return strings.ToValidUTF8(text[:longestText], "") + "…"
+}
+
+// refusal is the change that something of a service port cannot be served, or with a nil error that it is again.
+func refusal(name service.PortName, what string, err error) changes.Change {
+	c := changes.Change{Kind: changes.ServiceAccepted, Service: name, What: what}
+	if err != nil {
+		c.Kind, c.New = changes.ServiceRefused, bounded(err.Error())
+	}
+	return c
 }
 
 // flowsNotSeen reports that stale flows could not be deleted.
@@ -150,11 +178,13 @@ type portalFailures struct {
 	events   *watch.Recorder
 	metrics  *metrics.Metrics
 	problems *answers.Problems
+	history  *changes.Log
 }
 
 // failedPortal implements writers.Deps.FailedPortal.
 func (r portalFailures) failedPortal(p portal.Portal, err error) {
 	log := r.log.WithFields(logrus.Fields{"frontend": p.Frontend.String(), "service": p.Owner.Label()})
+	r.history.Add(refusal(p.Owner, "its address "+p.Frontend.String(), err))
 	if err == nil {
 		log.Info("Frontend served again")
 	} else {

@@ -17,6 +17,7 @@ import (
 	"github.com/portald/portald/proxy/metrics"
 	"github.com/portald/portald/proxy/quota"
 	"github.com/portald/portald/proxy/succession"
+	"github.com/portald/portald/proxy/webui"
 	"github.com/portald/portald/proxy/zpages"
 )
 
@@ -55,10 +56,11 @@ func newServers(
 	api *adminsocket.Handler,
 ) *servers {
 	cfg, log := rules.cfg, rules.log
+	socket := newAdminSocket(cfg, api, rules.state, log)
 	options := func(name, address, failed string) httpserver.Options {
 		return httpserver.Options{
 			Name: name, Address: address, HardFail: cfg.BindAddressHardFail, Log: log,
-			Listen: shown.sockets.ListenLate,
+			Listen: socket.first(shown.sockets.ListenLate),
 			Failed: func(err error) { events.NodeWarning(failed, "StartKubeProxy", err.Error()) },
 		}
 	}
@@ -71,10 +73,15 @@ func newServers(
 	if cfg.ReadOnlyAPI {
 		pages.View = api.View()
 	}
+	var watch []func(context.Context) error
+	if cfg.Page {
+		page := webui.NewLocal(api.Viewer())
+		pages.Page = webui.GuardLocal(page)
+		watch = append(watch, func(ctx context.Context) error { page.WatchForReaders(ctx); return nil })
+	}
 	metricsz := zpages.NewServer(
 		options("metrics", cfg.MetricsAddress, "FailedToStartMetricServer"), m, pages)
-	socket := newAdminSocket(cfg, api, rules.state, log)
-	runs := []func(context.Context) error{healthz.Run, metricsz.Run, shown.services.Run, socket.Run}
+	runs := append(watch, healthz.Run, metricsz.Run, shown.services.Run, socket.Run)
 	if events != nil {
 		runs = append(runs, events.Run)
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/portald/portald/cmd/portald/config"
 	"github.com/portald/portald/cmd/portald/daemon/parts"
 	"github.com/portald/portald/portal/service"
+	"github.com/portald/portald/proxy/changes"
 	"github.com/portald/portald/proxy/connlog"
 	"github.com/portald/portald/proxy/connlog/otlp"
 	"github.com/portald/portald/proxy/metrics"
@@ -15,7 +16,8 @@ import (
 	"github.com/portald/portald/proxy/splice"
 )
 
-// telemetry takes what the data path reports: metrics, the last records, the connection log, warnings of shortages.
+// telemetry takes what the data path reports: metrics, the last records, the connection log, warnings of shortages. It
+// exports records and the history.
 type telemetry struct {
 	*parts.Stage
 	metrics   *metrics.Metrics
@@ -24,14 +26,18 @@ type telemetry struct {
 	shortages *shortages
 }
 
-func newTelemetry(cfg *config.Config, log *logrus.Logger, version string) (*telemetry, error) {
+func newTelemetry(
+	cfg *config.Config, history *changes.Log, log *logrus.Logger, version string,
+) (*telemetry, error) {
 	m := metrics.NewMetrics(metrics.DefaultLimits(), "IPv4", "IPv6")
 	short := newShortages(log, m)
 	runs := []func(context.Context) error{short.run}
 	var sinks []connlog.Sink
 	for _, open := range []func() (connlog.Sink, func(context.Context) error, error){
 		func() (connlog.Sink, func(context.Context) error, error) { return openLog(cfg, m, log) },
-		func() (connlog.Sink, func(context.Context) error, error) { return openExport(cfg, m, log, version) },
+		func() (connlog.Sink, func(context.Context) error, error) {
+			return openExport(cfg, history, m, log, version)
+		},
 	} {
 		sink, run, err := open()
 		if err != nil {
@@ -67,9 +73,9 @@ func openLog(
 	return file, file.Run, nil
 }
 
-// openExport opens the export of records by OTLP, nil if none is configured.
+// openExport opens the export of records and changes by OTLP, nil if none is configured.
 func openExport(
-	cfg *config.Config, m *metrics.Metrics, log *logrus.Logger, version string,
+	cfg *config.Config, history *changes.Log, m *metrics.Metrics, log *logrus.Logger, version string,
 ) (connlog.Sink, func(context.Context) error, error) {
 	to := cfg.ConnectionLog.OTLP
 	o := otlp.Options{
@@ -79,11 +85,14 @@ func openExport(
 	if !o.Configured() {
 		return nil, nil, nil
 	}
+	if to.Changes {
+		o.Changes = history
+	}
 	export, err := otlp.New(o)
 	if err != nil {
 		return nil, nil, err
 	}
-	m.WatchExport(export.Dropped, export.Errors)
+	m.WatchExport(export.Dropped, export.ChangesDropped, export.Errors)
 	return export, export.Run, nil
 }
 

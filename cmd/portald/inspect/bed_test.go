@@ -19,7 +19,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/portald/portald/proxy/adminsocket"
+	"github.com/portald/portald/proxy/changes"
 	"github.com/portald/portald/proxy/connlog"
+	"github.com/portald/portald/proxy/connlog/logfiles"
+	"github.com/portald/portald/proxy/payload"
 )
 
 // bed is a daemon that answers with fixed rows at a socket of its own.
@@ -31,6 +34,9 @@ type bed struct {
 	services    []adminsocket.Service
 	endpoints   []adminsocket.Endpoint
 	stream      *connlog.Stream
+	files       logfiles.Log
+	changes     *changes.Log
+	payload     payload.Content
 	cut         []uint64
 	drained     string // what was, with +, and was undone, with -
 	refuse      error  // a drain without force
@@ -47,7 +53,9 @@ func newBed(t testing.TB) *bed {
 	dir, err := os.MkdirTemp("", "inspect") // the path of a socket is short
 	check(t, err)
 	t.Cleanup(func() { check(t, os.RemoveAll(dir)) })
-	b := &bed{TB: t, socket: filepath.Join(dir, "admin.sock"), level: "info", stream: connlog.NewStream(64)}
+	b := &bed{TB: t, socket: filepath.Join(dir, "admin.sock"), level: "info", stream: connlog.NewStream(64),
+		changes: changes.NewLog(100),
+		files:   logfiles.Log{Path: filepath.Join(dir, "connections.json"), Format: "json", Keeps: 5}}
 	l, err := adminsocket.Listen(t.Context(), b.socket)
 	check(t, err)
 	server := &http.Server{Handler: adminsocket.NewHandler(adminsocket.Daemon{
@@ -75,6 +83,9 @@ func newBed(t testing.TB) *bed {
 		Undrain: func(e *adminsocket.Endpoint) error { b.drained += "-" + e.Address.String() + " "; return nil },
 		AddTCP:  func(context.Context, []adminsocket.Connection) {},
 		Records: b.stream,
+		Files:   b.files,
+		Changes: b.changes,
+		Payload: func() payload.Content { return b.payload },
 		Cut: func(id uint64) bool {
 			open := slices.ContainsFunc(b.connections, func(c adminsocket.Connection) bool { return c.ID == id })
 			b.cut = append(b.cut, id)

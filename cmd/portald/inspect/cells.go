@@ -1,6 +1,7 @@
 package inspect
 
 import (
+	"fmt"
 	"net/netip"
 	"strconv"
 	"time"
@@ -9,6 +10,9 @@ import (
 
 	"github.com/portald/portald/platform/printable"
 )
+
+// recordTime is how times of records are printed, in UTC as in the log.
+const recordTime = "2006-01-02 15:04:05.000"
 
 // none stands for what there is not.
 const none = "-"
@@ -89,4 +93,36 @@ func appendIfAny(b []byte, ms *float64) []byte {
 		return append(b, none...)
 	}
 	return appendMillis(b, *ms)
+}
+
+// appendCount writes a count that may not be known.
+func appendCount[T int | uint64](b []byte, n *T) []byte {
+	if n == nil {
+		return append(b, none...)
+	}
+	return strconv.AppendUint(b, uint64(*n), 10)
+}
+
+// appendSizeIfAny writes bytes that may not be known.
+func appendSizeIfAny(b []byte, n *uint64) []byte {
+	if n == nil {
+		return append(b, none...)
+	}
+	return appendSize(b, *n)
+}
+
+// orNegative is the sort key of what may not be known: behind all that is.
+func orNegative[T int | uint64 | float64](v *T) float64 {
+	if v == nil {
+		return -1
+	}
+	return float64(*v)
+}
+
+// counted writes a number of things.
+func counted(n int, thing string) string {
+	if n != 1 {
+		thing += "s"
+	}
+	return fmt.Sprint(n, " ", thing)
 }

@@ -12,6 +12,7 @@ import (
 type choice struct {
 	word  string
 	among []string
+	check func(word string) error // of words that begin as one of these ends, by =; nil: there are none
 }
 
 // String implements pflag.Value.
@@ -22,10 +23,39 @@ func (c *choice) Type() string { return strings.Join(c.among, "|") }
 
 // Set implements pflag.Value.
 func (c *choice) Set(word string) error {
-	if !slices.Contains(c.among, word) {
-		return fmt.Errorf("must be %s", list(c.among))
+	if name, rest, _ := strings.Cut(word, "="); rest != "" && c.check != nil && slices.Contains(c.among, name+"=") {
+		c.word = word
+		return c.check(word)
+	}
+	if !slices.Contains(c.among, word) || strings.HasSuffix(word, "=") {
+		return mustBe(c.among)
 	}
 	c.word = word
+	return nil
+}
+
+func mustBe(among []string) error { return fmt.Errorf("must be %s", list(among)) }
+
+// choices is the value of a flag that takes some of a few words: several times, or with commas.
+type choices struct {
+	words []string
+	among []string
+}
+
+// String implements pflag.Value.
+func (c *choices) String() string { return strings.Join(c.words, ",") }
+
+// Type implements pflag.Value.
+func (c *choices) Type() string { return "strings" }
+
+// Set implements pflag.Value.
+func (c *choices) Set(text string) error {
+	for word := range strings.SplitSeq(text, ",") {
+		if !slices.Contains(c.among, word) {
+			return mustBe(c.among)
+		}
+		c.words = append(c.words, word)
+	}
 	return nil
 }
 
@@ -36,6 +66,12 @@ func list(words []string) string {
 		return strings.Join(words, "")
 	}
 	return strings.Join(words[:last], ", ") + " or " + words[last]
+}
+
+// addChoices gives a command a flag that takes some of a few words, and its completion.
+func addChoices(cmd *cobra.Command, c *choices, name, usage string) {
+	cmd.Flags().Var(c, name, usage)
+	complete(cmd, name, words(c.among...))
 }
 
 // addChoice gives a command a flag that takes one of a few words, and its completion.

@@ -142,7 +142,7 @@ func filterCompletions() map[string]candidates {
 	return map[string]candidates{
 		"service": completeServices(), "namespace": completeNamespaces(), "pod": completePods(), "from-pod": completePods(),
 		"to-pod": completePods(), "endpoint": completeEndpoints(), "outcome": words(outcomes()...),
-		"proto": words("tcp", "udp", "sctp"), "carried-by": words(string(record.Userspace), string(record.Kernel)),
+		"proto": words(protocols()...), "carried-by": words(carriers()...),
 	}
 }
 

@@ -9,18 +9,32 @@ import (
 	"github.com/portald/portald/proxy/adminsocket"
 )
 
-// Dial is how a command reaches the daemon.
-type Dial struct{ socket string }
+// Dial is how a command reaches the daemon of this host, or those of a cluster.
+type Dial struct {
+	socket  string
+	cluster inCluster
+}
 
-// AddSocket gives a command the flag --socket.
+// AddSocket gives a command the flags that say which daemons it asks, after its own flags.
 func AddSocket(cmd *cobra.Command) *Dial {
 	d := &Dial{}
-	cmd.Flags().StringVar(&d.socket, "socket", adminsocket.DefaultSocket, "the daemon's --admin-socket, a `PATH`")
+	d.cluster.add(cmd)
+	cmd.Flags().StringVar(&d.socket, "socket", adminsocket.DefaultSocket, "the daemon's --admin-socket, a `PATH`; "+
+		"NODE=PATH, with a comma between, of several on this host")
 	return d
 }
 
-// Client returns a client of the daemon. Its errors are to be returned through Failed.
-func (d *Dial) Client() *adminsocket.Client { return adminsocket.NewClient(d.socket) }
+// Socket is the path of the socket.
+func (d *Dial) Socket() string { return d.socket }
+
+// Client returns a client of the daemon, or of all nodes as if they were one daemon: see merge. Its errors are to be
+// returned through Failed.
+func (d *Dial) Client() *adminsocket.Client {
+	if d.many() {
+		return adminsocket.NewClientOver("the nodes", d.dialAll())
+	}
+	return adminsocket.NewClient(d.socket)
+}
 
 // Failed gives an error of the client the exit code that it has, nil for none and for the end of the command by Ctrl-C.
 func Failed(ctx context.Context, err error) error {

@@ -28,24 +28,36 @@ If a flag is given twice, either value matches; different flags must all match.`
   # Who still talks to a pod that is to be deleted, with the round-trip times of both sides.
   portald conns --pod shop/cart-a -o wide
 
+  # Connections to endpoints that are no longer in their Services, by pod.
+  portald conns --endpoint-state removed --group-by pod
+
   # Connections that have been open for ten minutes and idle for one, refreshed every 2 s.
   portald conns --older 10m --idle 1m --watch
 
   # Recent failed connections of a Service.
   portald conns --service shop/cart --outcome failed
 
+  # The same of the last three hours, from the connection log too, by pod.
+  portald conns --service shop/cart --outcome failed --since 3h --group-by pod
+
   # The ids of all connections of a client.
   portald conns --ip 10.244.1.7 -o json | jq '.[].id'`,
-		Args: cobra.NoArgs,
+		Args: flagsOnly,
 	}
 	chosen := addSelection(cmd)
 	cmd.Flags().StringSliceVar(&chosen.outcomes, "outcome", nil, "instead of open connections, ended ones with this "+
-		"`OUTCOME`, or failed: any but ok and max_age; from the records in the daemon's memory")
+		"`OUTCOME`, or failed: any but ok and max_age; from the records in the daemon's memory, and with --since or "+
+		"--until from the files of its connection log too")
+	chosen.addTimes(cmd)
 	complete(cmd, "outcome", words(outcomes()...))
 	limit := cmd.Flags().Int("limit", 0, "print at most the first `NUMBER` in this order; 0: all")
+	by := addGroupBy(cmd, "; the outcome of an open connection is its state")
 	l := addListing(cmd, "age", "bytes", "idle", "rtt")
 	dial := AddSocket(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if err := chosen.checkTimes(); err != nil {
+			return err
+		}
 		debug.SetGCPercent(400) // a twentieth of the time of a list of 100,000, after which this process ends
 		query := chosen.query()
 		query.Sort, query.Limit, query.TCP = adminsocket.Order(l.sort.word), *limit, l.output.word != outputTable
@@ -53,17 +65,22 @@ If a flag is given twice, either value matches; different flags must all match.`
 		defer client.Close()
 		empty := chosen.empty("connections", chosen.filtered())
 		return Failed(cmd.Context(), l.run(cmd.Context(), cmd.OutOrStdout(), func(out io.Writer) error {
+			if by.word != "" {
+				return chosen.printGroups(cmd, client, newGroups(by.word), *limit, l, out)
+			}
 			if len(chosen.outcomes) > 0 {
-				rows, err := chosen.ended(cmd.Context(), client, query)
+				rows, err := chosen.ended(cmd.Context(), client, query, cmd.ErrOrStderr())
 				if err != nil {
 					return err
 				}
-				return printList(l, out, cmd.ErrOrStderr(), connColumns(time.Now()), rows, empty)
+				return printList(l, out, cmd.ErrOrStderr(), connColumns(dial, time.Now()), rows, empty)
 			}
-			if l.output.word == outputJSON {
-				return printConnsAsJSON(cmd.Context(), client, query, out)
+			if structured(l.output.word) {
+				return encode(out, l.output.word, func(out io.Writer) error {
+					return printConnsAsJSON(cmd.Context(), client, query, out)
+				})
 			}
-			t := listTable(l, connColumns(time.Now()))
+			t := listTable(l, connColumns(dial, time.Now()))
 			if err := addConns(cmd.Context(), client, query, t); err != nil {
 				return err
 			}
@@ -71,6 +88,26 @@ If a flag is given twice, either value matches; different flags must all match.`
 		}))
 	}
 	return cmd
+}
+
+// printGroups prints groups of the connections that are chosen.
+func (s *selection) printGroups(
+	cmd *cobra.Command, client *adminsocket.Client, g *groups, limit int, l *listing, out io.Writer,
+) (err error) {
+	open, now := len(s.outcomes) == 0, time.Now()
+	if open {
+		err = client.EachConnection(cmd.Context(), s.query(), func(c *adminsocket.Connection) error {
+			g.addOpen(c, now)
+			return nil
+		})
+	} else {
+		err = s.eachEnded(cmd.Context(), client, cmd.ErrOrStderr(), g.addRecord)
+	}
+	if err != nil {
+		return err
+	}
+	empty := s.empty("connections", s.filtered())
+	return printList(l, out, cmd.ErrOrStderr(), g.columns(open), g.rows(limit), empty)
 }
 
 // addConns adds the connections to the table as they come: a node may have 100,000. They are sorted here, so that the
@@ -104,9 +141,9 @@ func printConnsAsJSON(
 }
 
 // connColumns are the columns of `portald conns` at a moment.
-func connColumns(now time.Time) []column[adminsocket.Connection] {
+func connColumns(dial *Dial, now time.Time) []column[adminsocket.Connection] {
 	type row = *adminsocket.Connection
-	return []column[adminsocket.Connection]{
+	return withNode(dial, func(c row) string { return c.PortaldNode }, []column[adminsocket.Connection]{
 		{name: "ID", cell: func(b []byte, c row) []byte { return appendID(b, c.ID) }},
 		{name: "SERVICE", cell: func(b []byte, c row) []byte { return appendText(b, c.Service) }},
 		{name: "PROTO", cell: func(b []byte, c row) []byte { return appendText(b, c.Protocol) }},
@@ -118,9 +155,11 @@ func connColumns(now time.Time) []column[adminsocket.Connection] {
 		{name: "ENDPOINT", cell: func(b []byte, c row) []byte { return appendAddress(b, c.Endpoint) }},
 		{name: "POD", cell: func(b []byte, c row) []byte { return appendText(b, c.Pod) }},
 		{name: "NODE", wide: true, cell: func(b []byte, c row) []byte { return appendText(b, c.Node) }},
+		{name: "ENDPOINT-STATE", wide: true, cell: func(b []byte, c row) []byte { return appendText(b, c.EndpointState) }},
 		{name: "STATE", paint: paintState, cell: func(b []byte, c row) []byte { return appendText(b, c.State) }},
 		{name: "AGE", cell: func(b []byte, c row) []byte { return appendAge(b, now, c.Start) }},
 		{name: "IDLE", cell: func(b []byte, c row) []byte { return appendAge(b, now, c.LastMoved) }},
+		{name: "FIRST-BYTE", wide: true, cell: func(b []byte, c row) []byte { return appendIfAny(b, c.FirstByteMS) }},
 		{name: "UP", cell: func(b []byte, c row) []byte { return appendSize(b, c.BytesFromClient) }},
 		{name: "DOWN", cell: func(b []byte, c row) []byte { return appendSize(b, c.BytesFromEndpoint) }},
 		{name: "DIALS", wide: true,
@@ -129,7 +168,7 @@ func connColumns(now time.Time) []column[adminsocket.Connection] {
 		{name: "ENDPOINT-RTT", wide: true, cell: func(b []byte, c row) []byte { return appendRTT(b, c.EndpointTCP) }},
 		{name: "RETRANS", wide: true, cell: appendRetransmits},
 		{name: "CARRIED-BY", wide: true, cell: func(b []byte, c row) []byte { return appendText(b, c.CarriedBy) }},
-	}
+	})
 }
 
 // appendID writes the id of a record; connections that the kernel carries have none while they are open.

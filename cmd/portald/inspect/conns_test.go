@@ -20,6 +20,7 @@ func conns() []adminsocket.Connection {
 			ID: 7, CarriedBy: "userspace", Service: "shop/cart:http", Protocol: "tcp", State: "open",
 			Client: addr("10.0.0.9:41234"), ClientPod: "shop/web-1", OriginalDst: addr("10.96.0.10:80"), Portal: "ClusterIP",
 			Proxy: addr("10.0.0.1:35012"), Endpoint: addr("10.1.0.3:8080"), Pod: "shop/cart-a", Node: "n1",
+			EndpointState: "removed", FirstByteMS: ptr(1.5),
 			Start: ago(303 * time.Second), LastMoved: ago(2 * time.Second), Attempts: 2,
 			BytesFromClient: 1234, BytesToEndpoint: 1234, BytesFromEndpoint: 45_000_000, BytesToClient: 45_000_000,
 			ClientTCP:   &adminsocket.TCP{RTTms: 0.42, Retransmits: 1},
@@ -33,7 +34,8 @@ func conns() []adminsocket.Connection {
 		{
 			CarriedBy: "kernel", Service: "kube-system/kube-dns:dns", Protocol: "udp", State: "assured",
 			Client: addr("10.0.0.9:5353"), OriginalDst: addr("10.96.0.2:53"), Portal: "ClusterIP",
-			Endpoint: addr("10.1.0.4:53"), Pod: "kube-system/dns-\x1b[31m\u202e", Start: ago(26 * time.Hour),
+			Endpoint: addr("10.1.0.4:53"), Pod: "kube-system/dns-\x1b[31m\u202e",
+			EndpointState: "used", Start: ago(26 * time.Hour),
 		},
 	}
 }
@@ -47,6 +49,10 @@ func TestConns(t *testing.T) {
 		"conns-no-headers": "conns --no-headers",
 		"conns-by-bytes":   "conns --sort=bytes --proto=tcp",
 		"conns-by-rtt":     "conns --sort=rtt --proto=tcp",
+		"conns-of-clients": "conns --group-by client",
+		"conns-of-states":  "conns --group-by outcome --limit 2 --no-headers",
+		"conns-removed":    "conns --endpoint-state removed",
+		"conns-groups":     "conns --endpoint-state removed,used --group-by namespace -o wide",
 	} {
 		b.golden(name, args)
 	}
@@ -56,10 +62,10 @@ func TestConnsWide(t *testing.T) {
 	b := newBed(t)
 	b.connections = conns()[:1]
 	want := strings.Join(strings.Fields(`
-ID SERVICE PROTO CLIENT CLIENT-POD FRONTEND KIND PROXY ENDPOINT POD NODE STATE AGE IDLE UP DOWN DIALS CLIENT-RTT
-	ENDPOINT-RTT RETRANS CARRIED-BY
+ID SERVICE PROTO CLIENT CLIENT-POD FRONTEND KIND PROXY ENDPOINT POD NODE ENDPOINT-STATE STATE AGE IDLE FIRST-BYTE
+	UP DOWN DIALS CLIENT-RTT ENDPOINT-RTT RETRANS CARRIED-BY
 7 shop/cart:http tcp 10.0.0.9:41234 shop/web-1 10.96.0.10:80 ClusterIP 10.0.0.1:35012 10.1.0.3:8080 shop/cart-a n1
-	open 5m3s 2s 1.2kB 45MB 2 0.4ms 12ms 1/20 userspace`), " ")
+	removed open 5m3s 2s 1.5ms 1.2kB 45MB 2 0.4ms 12ms 1/20 userspace`), " ")
 	got := b.run("conns", "-o", "wide")
 	if words := strings.Join(strings.Fields(got.out), " "); words != want || got.err != nil {
 		t.Errorf("%v\n%s", got.err, cmp.Diff(want, words))
@@ -116,6 +122,8 @@ func TestConnsThatHaveEnded(t *testing.T) {
 		"--outcome=failed,ok --sort=idle --limit=2":      "7 8",
 		"--outcome=ok --pod=web-1 --port=80 --proto=tcp": "7",
 		"--outcome=ok -n kube-system":                    "",
+		"--outcome=failed --since=2026-11-21T12:30:00Z":  "9",
+		"--outcome=failed --until=2026-11-21T12:30:00Z":  "8",
 	} {
 		got := b.run(append([]string{"conns", "--no-headers"}, strings.Fields(args)...)...)
 		var ids []string
@@ -125,6 +133,10 @@ func TestConnsThatHaveEnded(t *testing.T) {
 		if is := strings.Join(ids, " "); is != want || got.err != nil {
 			t.Errorf("conns %s: %s, want %s: %v", args, is, want, got.err)
 		}
+	}
+	groups := b.run("conns", "--outcome=failed,ok", "--group-by=namespace", "--no-headers")
+	if got := strings.Fields(groups.out); len(got) < 3 || got[0] != "shop" || got[1] != "2" || got[2] != "1" {
+		t.Errorf("in groups: %q, %v", groups.out, groups.err)
 	}
 	row := strings.Fields(b.run("conns", "--no-headers", "--outcome=no_endpoint").out)
 	if len(row) < 7 || row[1] != "shop/cart:http" || row[6] != "no_endpoint" {
@@ -155,12 +167,12 @@ func TestConnsAsJSON(t *testing.T) {
 func TestNoConns(t *testing.T) {
 	b := newBed(t)
 	for args, want := range map[string]string{
-		"":                              "No connections on this node.",
-		"--service=shop/cart":           "No connections to shop/cart on this node.",
-		"-n shop":                       "No connections in namespace shop on this node.",
-		"--service=shop/cart --idle=1m": "No connections to shop/cart on this node match the flags.",
-		"--pod=web-1":                   "No connections on this node match the flags.",
-		"-n a\x1bb":                     `No connections in namespace a\x1bb on this node.`,
+		"":                              "No connections.",
+		"--service=shop/cart":           "No connections to shop/cart.",
+		"-n shop":                       "No connections in namespace shop.",
+		"--service=shop/cart --idle=1m": "No connections to shop/cart match the flags.",
+		"--pod=web-1":                   "No connections match the flags.",
+		"-n a\x1bb":                     `No connections in namespace a\x1bb.`,
 	} {
 		got := b.run(append([]string{"conns"}, strings.Fields(args)...)...)
 		if got.out != "" || got.errOut != want+"\n" || got.err != nil {
@@ -188,39 +200,39 @@ func TestWatch(t *testing.T) {
 func TestExitCodes(t *testing.T) {
 	b := newBed(t)
 	for args, want := range map[string]int{
-		"conns":                          0,
-		"conns --ip=here":                exitUsage,
-		"conns --port=80000":             exitUsage,
-		"conns --no-such-flag":           exitUsage,
-		"conns cart":                     exitUsage,
-		"conns -A -n shop":               exitUsage,
-		"tail -A -n shop":                exitUsage,
-		"tail --last=-1":                 exitUsage,
-		"tail --service=cart --not":      exitUsage,
-		"tail --first=0":                 exitUsage,
-		"tail --outcome=bad":             exitUsage,
-		"tail --since=yesterday":         exitUsage,
-		"tail -f --input-file=-":         exitUsage,
-		"tail -o wide":                   exitUsage,
-		"tail --input-file=/nowhere":     1,
-		"tail --socket=/nowhere":         exitUnreachable,
-		"tail -f --socket=/nowhere":      exitUnreachable,
-		"conns -o yaml":                  exitUsage,
-		"conns --sort=name":              exitUsage,
-		"conns -w --interval=1ms":        exitUsage,
-		"conns --outcome=bad":            exitUsage,
-		"conns --outcome=ok --older=1m":  exitUsage,
-		"cut":                            exitUsage,
-		"cut seven":                      exitUsage,
-		"cut 7 --service=cart":           exitUsage,
-		"cut 7":                          exitNothing,
-		"cut --service=cart":             exitNothing,
-		"loglevel debug info":            exitUsage,
-		"conns --socket=/nowhere":        exitUnreachable,
-		"conns -w --socket=/nowhere":     exitUnreachable,
-		"cut 7 --socket=/nowhere":        exitUnreachable,
-		"loglevel --socket=/nowhere":     exitUnreachable,
-		"loglevel x --socket=/nowhere/x": exitUnreachable,
+		"conns":                              0,
+		"conns --ip=here":                    exitUsage,
+		"conns --port=80000":                 exitUsage,
+		"conns --no-such-flag":               exitUsage,
+		"conns cart":                         exitUsage,
+		"conns -A -n shop":                   exitUsage,
+		"tail -A -n shop":                    exitUsage,
+		"tail --last=-1":                     exitUsage,
+		"tail --service=cart --not":          exitUsage,
+		"tail --first=0":                     exitUsage,
+		"tail --outcome=bad":                 exitUsage,
+		"tail --since=yesterday":             exitUsage,
+		"tail -f --input-file=-":             exitUsage,
+		"tail -o wide":                       exitUsage,
+		"tail --input-file=/nowhere":         1,
+		"tail --socket=/nowhere":             exitUnreachable,
+		"tail -f --socket=/nowhere":          exitUnreachable,
+		"conns -o xml":                       exitUsage,
+		"conns --sort=name":                  exitUsage,
+		"conns -w --interval=1ms":            exitUsage,
+		"conns --outcome=bad":                exitUsage,
+		"conns --outcome=ok --older=1m":      exitUsage,
+		"cut":                                exitUsage,
+		"cut seven":                          exitUsage,
+		"cut 7 --service=cart":               exitUsage,
+		"cut 7":                              exitNothing,
+		"cut --service=cart":                 exitNothing,
+		"loglevel debug info":                exitUsage,
+		"conns --socket=/nowhere":            exitUnreachable,
+		"conns -w --socket=/nowhere":         exitUnreachable,
+		"cut 7 --socket=/nowhere":            exitUnreachable,
+		"loglevel --socket=/nowhere":         exitUnreachable,
+		"loglevel debug --socket=/nowhere/x": exitUnreachable,
 	} {
 		line := strings.Fields(args)
 		if !strings.Contains(args, "--socket") {

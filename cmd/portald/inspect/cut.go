@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -38,7 +39,7 @@ Exit code 4: no open connection has one of the ids, or nothing matches; the othe
 	yes := cmd.Flags().BoolP("yes", "y", false, "do not ask")
 	dial := AddSocket(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		c := cutter{client: dial.Client(), in: cmd.InOrStdin(), out: cmd.OutOrStdout(), yes: *yes,
+		c := cutter{dial: dial, client: dial.Client(), in: cmd.InOrStdin(), out: cmd.OutOrStdout(), yes: *yes,
 			interactive: terminal(cmd.InOrStdin()) != nil}
 		defer c.client.Close()
 		switch {
@@ -56,6 +57,7 @@ Exit code 4: no open connection has one of the ids, or nothing matches; the othe
 
 // cutter cuts connections.
 type cutter struct {
+	dial        *Dial
 	client      *adminsocket.Client
 	in          io.Reader
 	out         io.Writer
@@ -73,7 +75,11 @@ func (c *cutter) named(ctx context.Context, args []string) error {
 		}
 		ids = append(ids, id)
 	}
-	return c.cut(ctx, ids)
+	node, err := c.dial.onlyNode(ctx)
+	if err != nil {
+		return err
+	}
+	return c.cut(ctx, node, ids)
 }
 
 // chosen cuts what the flags choose, once that is confirmed.
@@ -89,11 +95,16 @@ func (c *cutter) chosen(ctx context.Context, chosen *selection) error {
 	if ok, err := c.confirm(rows); !ok {
 		return err
 	}
-	ids := make([]uint64, len(rows))
+	ids := map[string][]uint64{}
 	for i := range rows {
-		ids[i] = rows[i].ID
+		ids[rows[i].PortaldNode] = append(ids[rows[i].PortaldNode], rows[i].ID)
 	}
-	return c.cut(ctx, ids)
+	for _, node := range slices.Sorted(maps.Keys(ids)) {
+		if err := c.cut(ctx, node, ids[node]); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // shown is how many connections a question shows.
@@ -107,7 +118,7 @@ func (c *cutter) confirm(rows []adminsocket.Connection) (bool, error) {
 	if !c.interactive {
 		return false, usage("cut: %d connections match; --yes cuts them", len(rows))
 	}
-	t := newTable(connColumns(time.Now()), false)
+	t := newTable(connColumns(c.dial, time.Now()), false)
 	for i := range rows[:min(shown, len(rows))] {
 		t.add(&rows[i])
 	}
@@ -129,10 +140,11 @@ func (c *cutter) confirm(rows []adminsocket.Connection) (bool, error) {
 // batch is how many ids one request has, which is bounded.
 const batch = 10_000
 
-func (c *cutter) cut(ctx context.Context, ids []uint64) error {
+// cut cuts connections of a node, empty: the only one that is asked.
+func (c *cutter) cut(ctx context.Context, node string, ids []uint64) error {
 	done, missing := 0, []string{}
 	for some := range slices.Chunk(ids, batch) {
-		answer, err := c.client.Cut(ctx, some...)
+		answer, err := c.client.CutOn(ctx, node, some...)
 		if err != nil {
 			return err
 		}
@@ -142,18 +154,10 @@ func (c *cutter) cut(ctx context.Context, ids []uint64) error {
 		}
 	}
 	if done > 0 {
-		fmt.Fprintf(c.out, "Cut %s\n", counted(done, "connection"))
+		fmt.Fprintf(c.out, "Cut %s%s\n", counted(done, "connection"), onNode(node))
 	}
 	if len(missing) > 0 {
 		return nothing("cut %s: no connection of userspace mode is open by that id", strings.Join(missing, ", "))
 	}
 	return nil
-}
-
-// counted writes a number of things.
-func counted(n int, thing string) string {
-	if n != 1 {
-		thing += "s"
-	}
-	return fmt.Sprint(n, " ", thing)
 }

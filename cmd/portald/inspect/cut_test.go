@@ -44,7 +44,8 @@ func TestCutAsks(t *testing.T) {
 	for answer, want := range map[string]int{"y\n": shown + 2, "YES\n": shown + 2, "n\n": 0, "\n": 0, "": 0, "yy\n": 0} {
 		b.cut = nil
 		var out bytes.Buffer
-		c := cutter{client: adminsocket.NewClient(b.socket), in: strings.NewReader(answer), out: &out, interactive: true}
+		c := cutter{dial: &Dial{}, client: adminsocket.NewClient(b.socket), in: strings.NewReader(answer), out: &out,
+			interactive: true}
 		if err := c.chosen(t.Context(), &selection{}); err != nil || len(b.cut) != want {
 			t.Errorf("%q: %v, cut %d, want %d", answer, err, len(b.cut), want)
 		}

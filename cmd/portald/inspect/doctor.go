@@ -36,23 +36,25 @@ Exit code 0: no errors (there may be warnings); 1: errors; 2: wrong usage.`,
 
   # The names of the checks that found an error, for scripts.
   portald doctor -o json | jq -r '.findings[] | select(.severity == "error") | .check'`,
-		Args: cobra.NoArgs,
+		Args: flagsOnly,
 	}
-	dial, style := AddSocket(cmd), doctor.Style{}
+	style := doctor.Style{}
 	output := &choice{word: outputText, among: []string{outputText, outputJSON}}
 	addChoice(cmd, output, "output", "o", "a text for people, or json")
 	cmd.Flags().BoolVarP(&style.Verbose, "verbose", "v", false, "also list the checks that passed")
+	dial := AddSocket(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		style.Color, style.ASCII = colored(cmd.OutOrStdout()), !unicodeLocale(os.Getenv)
+		if dial.many() {
+			return Failed(cmd.Context(), doctorNodes(cmd, dial, output.word, style))
+		}
 		client := dial.Client()
 		defer client.Close()
 		report := doctor.Examine(doctor.Collect(cmd.Context(), doctorSource(client)))
-		style.Color, style.ASCII = colored(cmd.OutOrStdout()), !unicodeLocale(os.Getenv)
 		return printReport(cmd.OutOrStdout(), report, output.word, style)
 	}
 	return cmd
 }
-
-const outputText = "text"
 
 // printReport prints a report. With findings that are errors it returns an error.
 func printReport(w io.Writer, r *doctor.Report, output string, style doctor.Style) error {

@@ -27,7 +27,7 @@ this node has the endpoint. Exit code 1: portald refuses the drain for a Service
 
   # Use it again.
   portald drain shop/cart-a --undo`,
-		Args:              cobra.ExactArgs(1),
+		Args:              exactly("the endpoint, as address:port, address or pod", "portald drain shop/cart-a"),
 		ValidArgsFunction: completeOne(completeDrainable()),
 	}
 	request := adminsocket.Drain{}
@@ -60,14 +60,19 @@ this node has the endpoint. Exit code 1: portald refuses the drain for a Service
 // printDrained says what became of the endpoint in each service port; the error says in which it was refused.
 func printDrained(out io.Writer, answer adminsocket.DrainResult, done string) error {
 	for _, e := range answer.Done {
-		fmt.Fprintf(out, "%s %s %s: %s, %s open\n", printable.Text(e.Service), e.Protocol, e.Address, done,
-			counted(e.Open, "connection"))
+		fmt.Fprintf(out, "%s %s %s: %s%s", printable.Text(e.Service), e.Protocol, e.Address, done, onNode(e.PortaldNode))
+		if e.Open != nil {
+			fmt.Fprintf(out, ", %s open", counted(*e.Open, "connection"))
+		}
+		fmt.Fprintln(out)
 	}
 	for i, e := range answer.Refused {
 		if i == len(answer.Refused)-1 {
-			return fmt.Errorf("drain %s %s %s: %s", printable.Text(e.Service), e.Protocol, e.Address, printable.Text(e.Why))
+			return fmt.Errorf("drain %s %s %s%s: %s", printable.Text(e.Service), e.Protocol, e.Address, onNode(e.PortaldNode),
+				printable.Text(e.Why))
 		}
-		fmt.Fprintf(out, "%s %s %s: refused: %s\n", printable.Text(e.Service), e.Protocol, e.Address, printable.Text(e.Why))
+		fmt.Fprintf(out, "%s %s %s: refused%s: %s\n", printable.Text(e.Service), e.Protocol, e.Address,
+			onNode(e.PortaldNode), printable.Text(e.Why))
 	}
 	return nil
 }

@@ -3,6 +3,7 @@ package inspect
 import (
 	"cmp"
 	"context"
+	"io"
 	"slices"
 	"time"
 
@@ -13,18 +14,10 @@ import (
 // ended returns the connections that have ended with one of the outcomes, of the records that the daemon keeps, in the
 // order and number of the query.
 func (s *selection) ended(
-	ctx context.Context, client *adminsocket.Client, query adminsocket.ConnectionQuery,
+	ctx context.Context, client *adminsocket.Client, query adminsocket.ConnectionQuery, errOut io.Writer,
 ) ([]adminsocket.Connection, error) {
-	filter, err := s.recordFilter()
-	if err != nil {
-		return nil, err
-	}
 	rows := []adminsocket.Connection{}
-	records := adminsocket.RecordQuery{Filter: *filter, Last: everything}
-	err = client.Records(ctx, records, func(l *connlog.Line) error {
-		rows = append(rows, endedConnection(l))
-		return nil
-	}, func(adminsocket.Gap) error { return nil }) // there are none in what is past
+	err := s.eachEnded(ctx, client, errOut, func(l *connlog.Line) { rows = append(rows, endedConnection(l)) })
 	slices.SortFunc(rows, func(a, b adminsocket.Connection) int {
 		return cmp.Or(cmp.Compare(query.Sort.Rank(&b), query.Sort.Rank(&a)), cmp.Compare(a.ID, b.ID))
 	})
@@ -34,17 +27,47 @@ func (s *selection) ended(
 	return rows, err
 }
 
+// eachEnded calls each with the records of the connections that have ended with one of the outcomes. errOut is told how
+// far back they reach, if times are chosen.
+func (s *selection) eachEnded(
+	ctx context.Context, client *adminsocket.Client, errOut io.Writer, each func(*connlog.Line),
+) error {
+	filter, err := s.recordFilter()
+	if err != nil {
+		return err
+	}
+	since, until := filter.Between()
+	query := adminsocket.RecordQuery{Filter: *filter, Last: everything, History: !since.IsZero() || !until.IsZero()}
+	return client.ReadRecords(ctx, query, adminsocket.RecordReader{
+		Record: func(l *connlog.Line) error {
+			each(l)
+			return nil
+		},
+		Gap: func(adminsocket.Gap) error { return nil }, // there are none in what is past
+		Reach: func(r adminsocket.Reach) error {
+			_, err := io.WriteString(errOut, reachText(&r))
+			return err
+		},
+	})
+}
+
 // recordFilter is the selection of records.
 func (s *selection) recordFilter() (*connlog.Filter, error) {
-	if s.older > 0 || s.idle > 0 || len(s.states) > 0 {
-		return nil, usage("--outcome: is of connections that have ended; omit --older, --idle and --state, " +
-			"or see portald tail --since")
+	if s.older > 0 || s.idle > 0 || len(s.states.words) > 0 || len(s.standings.words) > 0 {
+		return nil, usage("--outcome: is of connections that have ended; omit --older, --idle, --state and " +
+			"--endpoint-state, or see portald tail --since")
 	}
 	f := &connlog.Filter{}
-	for key, values := range map[string][]string{
+	all := map[string][]string{
 		"service": s.services, "namespace": s.namespaces(), "pod": s.pods, "endpoint": s.endpoints, "ip": s.ips.text,
-		"port": s.ports.text, "proto": s.protocols, "carried-by": s.carriers, "outcome": s.outcomes,
-	} {
+		"port": s.ports.text, "proto": s.protocols.words, "carried-by": s.carriers.words, "outcome": s.outcomes,
+	}
+	for key, value := range s.times {
+		if *value != "" {
+			all[key] = []string{*value}
+		}
+	}
+	for key, values := range all {
 		for _, value := range values {
 			if err := f.Add(false, key, value, time.Now()); err != nil {
 				return nil, usage("--%w", err)
@@ -60,7 +83,7 @@ func endedConnection(l *connlog.Line) adminsocket.Connection {
 		ID: l.ID, CarriedBy: string(l.CarriedBy), Service: l.Service, Protocol: l.Protocol, State: string(l.Outcome),
 		Client: l.Client, ClientPod: l.ClientPod, ClientNode: l.ClientNode, OriginalDst: l.OriginalDst,
 		Portal: l.Portal, Proxy: l.Proxy, Endpoint: l.Endpoint, Pod: l.Pod, Node: l.Node,
-		Start: l.Time.Time, LastMoved: l.End(), Attempts: l.Dials(),
+		Start: l.Time.Time, LastMoved: l.End(), FirstByteMS: l.FirstByteMS, Attempts: l.Dials(),
 		BytesFromClient: l.BytesFromClient, BytesToEndpoint: orAll(l.BytesToEndpoint, l.BytesFromClient),
 		BytesFromEndpoint: l.BytesFromEndpoint, BytesToClient: orAll(l.BytesToClient, l.BytesFromEndpoint),
 		ClientTCP: endedTCP(l.ClientTCP), EndpointTCP: endedTCP(l.EndpointTCP),

@@ -1,6 +1,7 @@
 package inspect
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -16,15 +17,27 @@ import (
 
 func explainCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "explain WHAT [--from ADDRESS]",
+		Use:   "explain WHAT [--from ADDRESS] [--probe | --as MODE]",
 		Short: "Explain what this node does for a Service, an address, a pod or a connection, and why",
 		Long: `Explain what this node does with packets, in the order in which they meet it: the frontend and which Service
 has it, the mode and why, the rules in the kernel now, rules of other programs that decide before or after
 them, the endpoints that clients get and why others are not used, how the last connections ended, and the
-entries of conntrack. The report ends with a verdict and the command to run next.
+entries of conntrack. The report ends with a verdict and the command to run next. Of an endpoint it has the
+rules that lead there and what conntrack has of it, without those of other endpoints.
 
-WHAT is a Service (NAMESPACE/NAME[:PORT]), an endpoint (pod/NAMESPACE/NAME), an address with or without a
-port, or the id of a connection.
+WHAT is a Service ([NAMESPACE/]NAME[:PORT]), an endpoint (pod/NAMESPACE/NAME), an address with or without a
+port, a client (client/ADDRESS, client/NAMESPACE/POD), or the id of a connection. An endpoint that was
+removed is known as long as its connections are. An address that is no frontend and no endpoint is taken for
+a client's.
+
+With --probe this node also asks the endpoints in question, 16 at most, those first of which something failed.
+It sends once, from the daemon, to each endpoint of TCP a connect, which it closes if it is accepted, and to
+its host a connect to port 1, which hosts refuse, and a ping. Each has one second. What comes back tells a
+host that is gone, a port without a listener, and a port whose packets are dropped. Nothing is sent without
+--probe, nothing but this with it, and nothing to other addresses than endpoints of the Service.
+
+With --as userspace or --as kernel the report says instead what would change for clients, endpoints and
+policies of the network if the Service had that mode now (annotation portald.io/mode). It changes nothing.
 
 Exit code 4: this node knows nothing of that name; the nearest names are printed.`,
 		Example: `  # Why does a Service not answer?
@@ -36,28 +49,60 @@ Exit code 4: this node knows nothing of that name; the nearest names are printed
   # Why does a pod get no connections?
   portald explain pod/shop/cart-a
 
+  # Is it the pod, its host or the network?
+  portald explain shop/cart --probe
+
+  # What would change if the kernel carried a Service?
+  portald explain shop/cart --as kernel
+
+  # What do connections of a client do?
+  portald explain client/10.244.1.7
+
   # What happened to a connection? The id is from portald conns or a record.
   portald explain 1041`,
-		Args:              cobra.ExactArgs(1),
+		Args: exactly("what to explain, a Service, an address, a pod, a client or the id of a connection",
+			"portald explain shop/cart"),
 		ValidArgsFunction: completeArgs(completeServices()),
 	}
-	dial := AddSocket(cmd)
 	from := cmd.Flags().String("from", "", "explain it for the client with this `ADDRESS`")
+	as := &choice{among: explain.Modes()}
+	addChoice(cmd, as, "as", "", "what would change if the Service had this mode")
+	probe := cmd.Flags().Bool("probe", false, "ask the endpoints: this sends to them, and to their hosts")
+	cmd.MarkFlagsMutuallyExclusive("from", "as")
+	cmd.MarkFlagsMutuallyExclusive("probe", "as")
 	output := &choice{word: outputText, among: []string{outputText, outputJSON}}
 	addChoice(cmd, output, "output", "o", "a text for people, or json")
+	dial := AddSocket(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if _, err := explain.Parse(args[0], *from); err != nil {
 			return usage("explain %w", err)
 		}
+		ask := func(ctx context.Context, c *adminsocket.Client) (explain.Report, error) {
+			switch {
+			case *probe:
+				return c.Probe(ctx, adminsocket.Probe{What: args[0], From: *from})
+			case as.word != "":
+				return c.Flip(ctx, args[0], as.word)
+			}
+			return c.Explain(ctx, args[0], *from)
+		}
+		if *probe { // it sends
+			dial.More()
+		}
+		if dial.many() {
+			return Failed(cmd.Context(), explainNodes(cmd, dial, ask, args[0], output.word == outputJSON))
+		}
 		client := dial.Client()
 		defer client.Close()
-		return Failed(cmd.Context(), printExplained(cmd, client, args[0], *from, output.word == outputJSON))
+		return Failed(cmd.Context(), printExplained(cmd, client, ask, args[0], output.word == outputJSON))
 	}
 	return cmd
 }
 
-func printExplained(cmd *cobra.Command, client *adminsocket.Client, what, from string, asJSON bool) error {
-	report, err := client.Explain(cmd.Context(), what, from)
+func printExplained(
+	cmd *cobra.Command, client *adminsocket.Client, ask askReport, what string, asJSON bool,
+) error {
+	report, err := ask(cmd.Context(), client)
 	if err != nil {
 		return err
 	}
@@ -98,6 +143,9 @@ func (s sheet) report(r *explain.Report) (b []byte) {
 	if r.From != "" {
 		heading += " for " + printable.Text(r.From)
 	}
+	if r.As != "" {
+		heading += " as " + printable.Text(r.As)
+	}
 	b = append(b, heading+" on "+printable.Text(r.Node)+"\n"...)
 	for _, section := range r.Sections {
 		b = append(b, '\n')
@@ -106,6 +154,7 @@ func (s sheet) report(r *explain.Report) (b []byte) {
 			b = s.line(b, line)
 		}
 	}
+	b = s.probes(b, r.Probes)
 	b = append(b, '\n')
 	b = s.line(b, r.Verdict)
 	if len(r.Nearest) > 0 {

@@ -8,19 +8,13 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// The groups of portald's commands.
-const (
-	GroupReadOnly = "look"
-	GroupChange   = "change"
-	GroupRun      = "run"
-)
-
 // Commands returns the commands, each in a group.
 func Commands() []*cobra.Command {
 	return slices.Concat(
 		group(GroupReadOnly, explainCommand(), connsCommand(), servicesCommand(), endpointsCommand(), tailCommand(),
-			doctorCommand(), readyCommand()),
+			changesCommand(), doctorCommand(), readyCommand()),
 		group(GroupChange, cutCommand(), drainCommand(), loglevelCommand()),
+		group(GroupReadOnly, connectCommand()),
 	)
 }
 

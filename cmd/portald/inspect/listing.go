@@ -29,15 +29,18 @@ const (
 	outputTable = "table"
 	outputWide  = "wide"
 	outputJSON  = "json"
+	outputYAML  = "yaml"
+	outputText  = "text" // of what is no table
 )
 
 // addListing gives a command the flags of a listing, which is sorted by the first of these orders if none is asked for.
 func addListing(cmd *cobra.Command, orders ...string) *listing {
 	l := &listing{
-		output: choice{outputTable, []string{outputTable, outputWide, outputJSON}},
-		sort:   choice{orders[0], orders},
+		output: choice{outputTable, []string{outputTable, outputWide, outputJSON, outputYAML, asJSONPath}, checkOutput},
+		sort:   choice{word: orders[0], among: orders},
 	}
-	addChoice(cmd, &l.output, "output", "o", "what to print: a table, one with all columns, or a JSON list")
+	addChoice(cmd, &l.output, "output", "o", "what to print: a table, one with all columns, a list as JSON or YAML, or "+
+		"what a template such as jsonpath='{[*].client}' takes from it")
 	addChoice(cmd, &l.sort, "sort", "", "sort by this, the largest or oldest first")
 	cmd.Flags().BoolVar(&l.noHeaders, "no-headers", false, "print no header line")
 	cmd.Flags().BoolVarP(&l.watch, "watch", "w", false, "refresh the list until Ctrl-C")
@@ -94,8 +97,8 @@ func printTable[T any](l *listing, t *table[T], out, errOut io.Writer, empty str
 
 // printList prints rows as the listing says.
 func printList[T any](l *listing, out, errOut io.Writer, columns []column[T], rows []T, empty string) error {
-	if l.output.word == outputJSON {
-		return printJSON(out, rows)
+	if structured(l.output.word) {
+		return encode(out, l.output.word, func(out io.Writer) error { return printJSON(out, rows) })
 	}
 	t := listTable(l, columns)
 	for i := range rows {

@@ -7,14 +7,15 @@ import (
 )
 
 func loglevelCommand() *cobra.Command {
+	levels := []string{"error", "warn", "info", "debug", "trace"}
 	cmd := &cobra.Command{
 		Use:   "loglevel [LEVEL]",
 		Short: "Print or set the level of the daemon's own log",
 		Long: `Print the level of the daemon's own log, or set it: error, warn, info, debug or trace. A new level applies at
 once, until the daemon restarts or its configuration file sets another level.`,
 		Example:           `  portald loglevel debug`,
-		Args:              cobra.MaximumNArgs(1),
-		ValidArgsFunction: completeOne(words("error", "warn", "info", "debug", "trace")),
+		Args:              atMostOneOf(levels),
+		ValidArgsFunction: completeOne(words(levels...)),
 	}
 	dial := AddSocket(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {

@@ -30,7 +30,7 @@ Exit code 0: ready; 1: not ready, or no portald answers; 2: wrong usage.`,
 
   # After a restart of the service on a node.
   until portald ready; do sleep 1; done`,
-		Args: cobra.NoArgs,
+		Args: flagsOnly,
 	}
 	dial := AddSocket(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {

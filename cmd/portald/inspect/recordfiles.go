@@ -54,21 +54,28 @@ func (t *tail) readFile(ctx context.Context, name string, in io.Reader, keep fun
 	} else {
 		in = interruptible(ctx, in)
 	}
-	foreign := 0
+	foreign, records := 0, 0
 	err := eachLine(ctx, in, func(line []byte) error {
 		var l connlog.Line
 		if json.Unmarshal(line, &l) != nil || l.Time.IsZero() {
 			foreign++
 			return nil
 		}
+		records++
 		if !t.filter.Match(&l) {
 			return nil
 		}
 		return keep(&l)
 	})
-	if foreign > 0 {
+	switch {
+	case foreign > 0 && records == 0 && err == nil:
+		fmt.Fprintf(p.errOut, "%s: has no record: none of its %s is one; --connection-log-format json writes some\n", name,
+			counted(foreign, "line"))
+	case foreign > 0:
 		fmt.Fprintf(p.errOut, "%s: %s left out that are no records; --connection-log-format json writes some\n", name,
 			counted(foreign, "line"))
+	case records == 0 && err == nil:
+		fmt.Fprintf(p.errOut, "%s: has no record: it is empty\n", name)
 	}
 	if err != nil && !errors.Is(err, errEnough) {
 		return fmt.Errorf("--input-file %s: %w", name, err)

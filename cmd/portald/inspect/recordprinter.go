@@ -24,7 +24,8 @@ type recordPrinter struct {
 	line   []byte
 	append func(b []byte, l *connlog.Line) []byte // the text of a record; nil: a row of the table
 	table  *table[connlog.Line]
-	live   bool // print each at once
+	live   bool    // print each at once
+	groups *groups // records are added to these, in the place of all that; nil: they are printed
 
 	headers bool // are to be printed yet
 	printed bool // something was
@@ -32,12 +33,12 @@ type recordPrinter struct {
 
 // newRecordPrinter returns a printer. One of records that are live prints each at once, in a table with columns that
 // grow; else the table is aligned over all of them.
-func newRecordPrinter(output string, headers, live bool, out, errOut io.Writer) *recordPrinter {
+func newRecordPrinter(dial *Dial, output string, headers, live bool, out, errOut io.Writer) *recordPrinter {
 	p := &recordPrinter{out: bufio.NewWriterSize(out, 64<<10), errOut: errOut, live: live, headers: headers}
 	color := colored(out)
 	switch output {
 	case outputTable:
-		p.table = newTable(recordColumns(live), false)
+		p.table = newTable(recordColumns(dial, live), false)
 		p.table.color = color
 	case outputJSON:
 		p.append = appendJSON
@@ -51,6 +52,10 @@ func newRecordPrinter(output string, headers, live bool, out, errOut io.Writer) 
 
 func (p *recordPrinter) print(l *connlog.Line) error {
 	p.printed = true
+	if p.groups != nil {
+		p.groups.addRecord(l)
+		return nil
+	}
 	if p.table != nil {
 		p.table.add(l)
 	} else {
@@ -68,7 +73,17 @@ func (p *recordPrinter) gap(g adminsocket.Gap) error {
 	if err := p.flush(); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(p.errOut, "%d records are missing here: they came faster than they were read\n", g.Missed)
+	_, err := fmt.Fprintf(p.errOut, "%d records are missing here%s: they came faster than they were read\n", g.Missed,
+		onNode(g.PortaldNode))
+	return err
+}
+
+// reach says how far back a node's records reach.
+func (p *recordPrinter) reach(r *adminsocket.Reach) error {
+	if err := p.flush(); err != nil {
+		return err
+	}
+	_, err := io.WriteString(p.errOut, reachText(r))
 	return err
 }
 
@@ -82,9 +97,6 @@ func (p *recordPrinter) flush() error {
 	}
 	return p.out.Flush()
 }
-
-// recordTime is how times of records are printed, in UTC as in the log.
-const recordTime = "2006-01-02 15:04:05.000"
 
 func appendJSON(b []byte, l *connlog.Line) []byte {
 	text, err := json.Marshal(l)

@@ -11,7 +11,7 @@ import (
 
 // recordColumns are the columns of records in a table. Of records that are live, which are not all known when the first
 // is printed, they have at least the width of what they mostly hold.
-func recordColumns(live bool) []column[connlog.Line] {
+func recordColumns(dial *Dial, live bool) []column[connlog.Line] {
 	type row = *connlog.Line
 	columns := []column[connlog.Line]{
 		{name: "TIME", min: len(recordTime), cell: func(b []byte, l row) []byte { return appendTime(b, l.Time.Time) }},
@@ -31,6 +31,7 @@ func recordColumns(live bool) []column[connlog.Line] {
 		{name: "DURATION", cell: func(b []byte, l row) []byte { return appendLasted(b, l.DurationMS) }},
 		{name: "ERROR", cell: func(b []byte, l row) []byte { return appendText(b, l.Error) }},
 	}
+	columns = withNode(dial, func(l row) string { return l.PortaldNode }, columns)
 	for i := range columns {
 		if !live {
 			columns[i].min = 0
@@ -76,7 +77,11 @@ func paintOutcome(o record.Outcome) paint {
 
 // appendCompact writes a record as one line, nearly as the log of format text has it.
 func appendCompact(b []byte, l *connlog.Line, color bool) []byte {
-	b = appendText(append(appendTime(b, l.Time.Time), ' '), l.Service)
+	b = append(appendTime(b, l.Time.Time), ' ')
+	if l.PortaldNode != "" {
+		b = append(appendText(b, l.PortaldNode), ' ')
+	}
+	b = appendText(b, l.Service)
 	b = appendText(append(b, ' '), l.Protocol)
 	b = appendAddress(append(b, ' '), l.Client)
 	if l.ClientPod != "" {
@@ -132,5 +137,8 @@ func appendTried(b []byte, a *connlog.Attempt) []byte {
 	if a.Times > 1 {
 		b = append(strconv.AppendInt(append(b, ' '), int64(a.Times), 10), " times in"...)
 	}
-	return append(appendMillis(append(b, ' '), a.MS), ']')
+	if a.MS > 0 { // else it is not known
+		b = appendMillis(append(b, ' '), a.MS)
+	}
+	return append(b, ']')
 }

@@ -12,21 +12,28 @@ import (
 
 	"github.com/portald/portald/platform/printable"
 	"github.com/portald/portald/proxy/adminsocket"
+	"github.com/portald/portald/proxy/connlog"
+	"github.com/portald/portald/proxy/kernel/flows"
 	"github.com/portald/portald/proxy/record"
 )
 
 // selection is the flags that choose among open connections.
 type selection struct {
 	scope
-	pods, endpoints, protocols, states, carriers []string
-	outcomes                                     []string // of conns alone
-	ips                                          each[netip.Prefix]
-	ports                                        each[uint16]
-	older, idle                                  time.Duration
+	pods, endpoints             []string
+	protocols, states, carriers choices
+	standings                   choices  // of endpoints
+	outcomes                    []string // this and the times are of conns alone
+	times                       map[string]*string
+	ips                         each[netip.Prefix]
+	ports                       each[uint16]
+	older, idle                 time.Duration
 }
 
 func addSelection(cmd *cobra.Command) *selection {
 	s := &selection{scope: scope{of: " to"}}
+	s.protocols.among, s.carriers.among, s.states.among = protocols(), carriers(), connStates()
+	s.standings.among = endpointStates()
 	s.ips, s.ports = each[netip.Prefix]{parse: parsePrefix}, each[uint16]{parse: parsePort}
 	s.add(cmd)
 	f := cmd.Flags()
@@ -34,25 +41,59 @@ func addSelection(cmd *cobra.Command) *selection {
 	f.StringSliceVar(&s.endpoints, "endpoint", nil, "of this endpoint, `ADDRESS[:PORT]` or its pod")
 	f.Var(&s.ips, "ip", "with this `ADDRESS` or CIDR: the client's, the frontend's or the endpoint's")
 	f.Var(&s.ports, "port", "with this `PORT`: the client's, the frontend's or the endpoint's")
-	f.StringSliceVar(&s.protocols, "proto", nil, "with this `PROTOCOL`: tcp or udp")
-	f.StringSliceVar(&s.states, "state", nil, "in this `STATE`: dialing, waiting, open, half_closed or delivering "+
+	addChoices(cmd, &s.protocols, "proto", "with this `PROTOCOL`: "+list(protocols()))
+	addChoices(cmd, &s.states, "state", "in this `STATE`: dialing, waiting, open, half_closed or delivering "+
 		"(it was reset, and earlier bytes have yet to reach the other side); for connections that the kernel "+
-		"carries, the TCP state")
-	f.StringSliceVar(&s.carriers, "carried-by", nil, "carried by this `CARRIER`: userspace or kernel")
+		"carries, conntrack's state, such as ESTABLISHED, or for UDP open or unanswered")
+	addChoices(cmd, &s.standings, "endpoint-state", "of an endpoint that is in this `STATE` in the Service now: "+
+		list(endpointStates())+" (it is no longer in the Service)")
+	addChoices(cmd, &s.carriers, "carried-by", "carried by this `CARRIER`: "+list(carriers()))
 	f.DurationVar(&s.older, "older", 0, "open for this `TIME` or longer, as in 10m")
 	f.DurationVar(&s.idle, "idle", 0, "without a byte for this `TIME` or longer, as in 1m")
 	complete(cmd, "pod", completePods())
 	complete(cmd, "endpoint", completeEndpoints())
-	complete(cmd, "proto", words("tcp", "udp"))
-	complete(cmd, "carried-by", words(string(record.Userspace), string(record.Kernel)))
-	complete(cmd, "state", words("dialing", "waiting", "open", "half_closed", "delivering"))
 	return s
+}
+
+// addTimes adds the flags that choose among ended connections by their time.
+func (s *selection) addTimes(cmd *cobra.Command) {
+	s.times = map[string]*string{"since": new(string), "until": new(string)}
+	for _, key := range connlog.Keys() {
+		if at := s.times[key.Name]; at != nil {
+			cmd.Flags().StringVar(at, key.Name, "", "with --outcome: "+strings.Replace(key.Help, "at that", "at this", 1))
+		}
+	}
+}
+
+// checkTimes refuses times of open connections.
+func (s *selection) checkTimes() error {
+	for key, value := range s.times {
+		if *value != "" && len(s.outcomes) == 0 {
+			return usage("--%s: chooses among connections that have ended: add --outcome, or see --older", key)
+		}
+	}
+	return nil
+}
+
+func protocols() []string { return []string{"tcp", "udp", "sctp"} }
+
+func carriers() []string { return []string{string(record.Userspace), string(record.Kernel)} }
+
+// connStates are the states of connections of either carrier.
+func connStates() (all []string) {
+	for _, s := range slices.Concat(record.ConnStates(), flows.ConnStates()) {
+		if !slices.Contains(all, string(s)) {
+			all = append(all, string(s))
+		}
+	}
+	return all
 }
 
 func (s *selection) query() adminsocket.ConnectionQuery {
 	return adminsocket.ConnectionQuery{
 		Namespaces: s.namespaces(), Services: s.services, Pods: s.pods, Endpoints: s.endpoints,
-		IPs: s.ips.values, Ports: s.ports.values, Protocols: s.protocols, States: s.states, CarriedBy: s.carriers,
+		IPs: s.ips.values, Ports: s.ports.values, Protocols: s.protocols.words,
+		States: s.states.words, EndpointStates: s.standings.words, CarriedBy: s.carriers.words,
 		Older: s.older, Idle: s.idle,
 	}
 }
@@ -64,7 +105,9 @@ func (s *selection) any() bool {
 
 // filtered tells whether anything but Services was chosen.
 func (s *selection) filtered() bool {
-	texts := slices.Concat(s.pods, s.endpoints, s.protocols, s.states, s.carriers, s.outcomes, s.ips.text, s.ports.text)
+	texts := slices.Concat(s.pods, s.endpoints, s.protocols.words, s.states.words, s.standings.words, s.carriers.words,
+		s.outcomes,
+		s.ips.text, s.ports.text)
 	return len(texts) > 0 || s.older > 0 || s.idle > 0
 }
 
@@ -112,7 +155,7 @@ func (s *scope) empty(what string, filtered bool) string {
 	if filtered {
 		end = " match the flags."
 	}
-	return "No " + what + s.text() + " on this node" + end
+	return "No " + what + s.text() + end
 }
 
 // text is which Services were chosen, behind "connections".

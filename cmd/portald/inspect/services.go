@@ -16,9 +16,13 @@ func servicesCommand() *cobra.Command {
 		Use:     "services [NAME...] [flags]",
 		Aliases: []string{"svc"},
 		Short:   "List the service ports that this node serves",
-		Long: `List the service ports, one line for each port of a Service: its mode, how many of its endpoints clients of
-this node can use, and what userspace mode has carried since the daemon started. PROBLEM says why the port, or
-a part of it, is not served. NAME is [NAMESPACE/]NAME[:PORT]; * stands for any part.`,
+		Long: `List the service ports, one line for each port of a Service: its mode; how many of its endpoints clients of this
+node are led to, without those that are drained or ejected; and what was carried since the daemon started. What
+is not known is "-": in kernel mode OPEN is counted in the conntrack table, and the rest in records, if the
+Service has them (kernelRecords). REFUSED, of -o wide, is counted by the rules in every mode: packets of clients
+that were refused or dropped, most for want of an endpoint; a client that tries again sends several. PROBLEM is
+the most important reason why clients are not served, or not as the Service asks; -o json has all. NAME is
+[NAMESPACE/]NAME[:PORT]; * stands for any part.`,
 		Example: `  # All service ports of one namespace, the busiest first.
   portald services -n shop --sort bytes
 
@@ -53,17 +57,18 @@ func serviceColumns() []column[adminsocket.Service] {
 		{name: "PROTO", cell: func(b []byte, s row) []byte { return appendText(b, s.Protocol) }},
 		{name: "MODE", cell: func(b []byte, s row) []byte { return appendText(b, s.Mode) }},
 		{name: "MODE-FROM", wide: true, cell: func(b []byte, s row) []byte { return appendText(b, s.ModeFrom) }},
+		{name: "PAYLOAD", wide: true, cell: func(b []byte, s row) []byte { return appendText(b, s.KeepPayload) }},
 		{name: "FRONTENDS", wide: true, cell: appendFrontends},
 		{name: "ENDPOINTS", paint: paintUsable, cell: func(b []byte, s row) []byte {
 			return strconv.AppendInt(append(strconv.AppendInt(b, int64(s.Usable), 10), '/'), int64(s.Endpoints), 10)
 		}},
-		{name: "OPEN", cell: func(b []byte, s row) []byte { return strconv.AppendInt(b, int64(s.Open), 10) }},
-		{name: "ENDED", cell: func(b []byte, s row) []byte { return strconv.AppendUint(b, s.Ended, 10) }},
-		{name: "FAILED", paint: paintFailed,
-			cell: func(b []byte, s row) []byte { return strconv.AppendUint(b, s.Failed, 10) }},
-		{name: "UP", cell: func(b []byte, s row) []byte { return appendSize(b, s.BytesUp) }},
-		{name: "DOWN", cell: func(b []byte, s row) []byte { return appendSize(b, s.BytesDown) }},
-		{name: "PROBLEM", paint: paintProblem, cell: func(b []byte, s row) []byte { return appendText(b, s.Problem) }},
+		{name: "OPEN", cell: func(b []byte, s row) []byte { return appendCount(b, s.Open) }},
+		{name: "ENDED", cell: func(b []byte, s row) []byte { return appendCount(b, s.Ended) }},
+		{name: "FAILED", paint: paintFailed, cell: func(b []byte, s row) []byte { return appendCount(b, s.Failed) }},
+		{name: "REFUSED", wide: true, cell: func(b []byte, s row) []byte { return appendCount(b, s.RefusedPackets) }},
+		{name: "UP", cell: func(b []byte, s row) []byte { return appendSizeIfAny(b, s.BytesUp) }},
+		{name: "DOWN", cell: func(b []byte, s row) []byte { return appendSizeIfAny(b, s.BytesDown) }},
+		{name: "PROBLEM", paint: paintProblem, cell: appendProblem},
 	}
 }
 
@@ -89,6 +94,15 @@ func appendFrontends(b []byte, s *adminsocket.Service) []byte {
 	return b
 }
 
+// appendProblem writes the most important problem, and how many more there are.
+func appendProblem(b []byte, s *adminsocket.Service) []byte {
+	b = appendText(b, s.Problem)
+	if more := len(s.Problems) - 1; more > 0 {
+		b = append(strconv.AppendInt(append(b, " (and "...), int64(more), 10), " more)"...)
+	}
+	return b
+}
+
 func paintUsable(s *adminsocket.Service) paint {
 	if s.Usable == 0 {
 		return yellow
@@ -97,7 +111,7 @@ func paintUsable(s *adminsocket.Service) paint {
 }
 
 func paintFailed(s *adminsocket.Service) paint {
-	if s.Failed > 0 {
+	if s.Failed != nil && *s.Failed > 0 {
 		return yellow
 	}
 	return plain
@@ -112,11 +126,11 @@ func paintProblem(s *adminsocket.Service) paint {
 
 // sortServices sorts by a value of --sort; they come in the order of their names.
 func sortServices(rows []adminsocket.Service, by string) {
-	rank := map[string]func(*adminsocket.Service) uint64{
-		"open":   func(s *adminsocket.Service) uint64 { return uint64(s.Open) },
-		"ended":  func(s *adminsocket.Service) uint64 { return s.Ended },
-		"failed": func(s *adminsocket.Service) uint64 { return s.Failed },
-		"bytes":  func(s *adminsocket.Service) uint64 { return s.BytesUp + s.BytesDown },
+	rank := map[string]func(*adminsocket.Service) float64{
+		"open":   func(s *adminsocket.Service) float64 { return orNegative(s.Open) },
+		"ended":  func(s *adminsocket.Service) float64 { return orNegative(s.Ended) },
+		"failed": func(s *adminsocket.Service) float64 { return orNegative(s.Failed) },
+		"bytes":  func(s *adminsocket.Service) float64 { return orNegative(s.BytesUp) + orNegative(s.BytesDown) },
 	}[by]
 	if rank != nil {
 		slices.SortStableFunc(rows, func(a, b adminsocket.Service) int { return cmp.Compare(rank(&b), rank(&a)) })

@@ -24,11 +24,14 @@ func services3() []adminsocket.Service {
 				{Address: addr("10.96.0.10:80"), Kind: "ClusterIP", Target: "redirect", Port: 11000},
 				{Address: addr("[2001:db8::1]:80"), Kind: "ExternalIP", Target: "redirect", Holder: "other/cart:http"},
 			},
-			Open: 12, Ended: 34567, Failed: 3, BytesUp: 12_345_678, BytesDown: 9_876_543_210,
+			Open: ptr(12), Ended: ptr[uint64](34567), Failed: ptr[uint64](3), BytesUp: ptr[uint64](12_345_678),
+			BytesDown: ptr[uint64](9_876_543_210),
 		},
 		{
-			Name: "shop/web:http", Protocol: "tcp", Mode: "userspace", ModeFrom: "default", Ended: 90_000,
-			Problem: "spec.externalIPs: 1.2.3.4\x1b[31m is not allowed",
+			Name: "shop/web:http", Protocol: "tcp", Mode: "userspace", ModeFrom: "default", Open: ptr(0),
+			Ended: ptr[uint64](90_000), Failed: ptr[uint64](0), BytesUp: ptr[uint64](0), BytesDown: ptr[uint64](0),
+			Problem:  "spec.externalIPs: 1.2.3.4\x1b[31m is not allowed",
+			Problems: []string{"spec.externalIPs: 1.2.3.4\x1b[31m is not allowed", "portald.io/mode: no"},
 		},
 	}
 }
@@ -44,12 +47,16 @@ func endpoints3() []adminsocket.Endpoint {
 		},
 		{
 			Service: "shop/cart:http", Protocol: "tcp", Address: addr("10.1.0.3:8080"), Pod: "shop/cart-a", Node: "n1",
-			Zone: "a", State: "used", Open: 3, Dials: 1200, DialP50ms: ptr(0.05), DialP99ms: ptr(1.4),
+			Zone: "a", State: "used", Open: ptr(3), Dials: ptr[uint64](1200), Failures: ptr[uint64](0),
+			DialP50ms: ptr(0.05), DialP99ms: ptr(1.4),
+			RTTms: ptr(0.25), Retransmits: ptr[uint64](7), OutOfOrder: ptr[uint64](2),
 			FirstByteP50ms: ptr(3.2), FirstByteP99ms: ptr(250.0),
 		},
 		{
 			Service: "shop/cart:http", Protocol: "tcp", Address: addr("10.1.0.7:8080"), Pod: "shop/cart-b", Node: "n2",
-			Zone: "b", State: "drained", Open: 1, Dials: 17, Failures: 5, DialP50ms: ptr(0.7), DialP99ms: ptr(2000.0),
+			Zone: "b", State: "drained",
+			Since: &when, Open: ptr(1), Dials: ptr[uint64](17), Failures: ptr[uint64](5), DialP50ms: ptr(0.7),
+			DialP99ms: ptr(2000.0),
 			LastError: "connection refused", LastErrorAt: &when,
 		},
 	}
@@ -66,7 +73,7 @@ func TestServices(t *testing.T) {
 	} {
 		b.golden(name, line)
 	}
-	if got := b.run("services", "shop/crat"); got.errOut != "No Services shop/crat on this node.\n" || got.err != nil {
+	if got := b.run("services", "shop/crat"); got.errOut != "No Services shop/crat.\n" || got.err != nil {
 		t.Errorf("%q %v", got.errOut, got.err)
 	}
 }
@@ -84,10 +91,10 @@ func TestEndpoints(t *testing.T) {
 		b.golden(name, line)
 	}
 	for args, want := range map[string]string{
-		"shop/crat":                     "No endpoints of shop/crat on this node.\n",
-		"-n nowhere":                    "No endpoints in namespace nowhere on this node.\n",
-		"shop/cart --endpoint 10.9.9.9": "No endpoints of shop/cart on this node match the flags.\n",
-		"--ip 10.9.0.0/16 --port 1":     "No endpoints on this node match the flags.\n",
+		"shop/crat":                     "No endpoints of shop/crat.\n",
+		"-n nowhere":                    "No endpoints in namespace nowhere.\n",
+		"shop/cart --endpoint 10.9.9.9": "No endpoints of shop/cart match the flags.\n",
+		"--ip 10.9.0.0/16 --port 1":     "No endpoints match the flags.\n",
 	} {
 		if got := b.run(append([]string{"endpoints"}, strings.Fields(args)...)...); got.errOut != want || got.err != nil {
 			t.Errorf("endpoints %s: %q %v", args, got.errOut, got.err)
@@ -144,7 +151,7 @@ func TestCompletion(t *testing.T) {
 		"tail|--outcome|endpoint_": {"endpoint_lost", "endpoint_removed", "endpoint_reset"},
 		"drain|10.1.0.7":           {"10.1.0.7:8080"},
 		"endpoints|--state|dr":     {"drained"},
-		"conns|-o|":                {"json", "table", "wide"},
+		"conns|-o|":                {"json", "jsonpath=", "table", "wide", "yaml"},
 		"loglevel|d":               {"debug"},
 	} {
 		line := strings.Split(line, "|")

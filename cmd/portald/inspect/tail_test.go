@@ -16,6 +16,7 @@ import (
 
 	"github.com/portald/portald/platform/inet"
 	"github.com/portald/portald/portal/service"
+	"github.com/portald/portald/proxy/adminsocket"
 	"github.com/portald/portald/proxy/connlog"
 	"github.com/portald/portald/proxy/record"
 )
@@ -68,6 +69,9 @@ func TestTail(t *testing.T) {
 	for name, line := range map[string]string{
 		"tail":            "tail",
 		"tail-dict":       "tail -o dict",
+		"tail-pods":       "tail --group-by pod",
+		"tail-clients":    "tail --group-by client --last 2 --no-headers",
+		"tail-outcomes":   "tail --group-by outcome -o json",
 		"tail-json":       "tail -o json",
 		"tail-table":      "tail -o table",
 		"tail-table-one":  "tail -o table --proto udp",
@@ -77,11 +81,13 @@ func TestTail(t *testing.T) {
 	}
 }
 
-// Records that flags choose, by their ids: from the daemon, and the same from its log.
+// Records that flags choose, by their ids: from the daemon's memory, from its log, and from its log by the daemon.
 func TestTailSelection(t *testing.T) {
 	b := newBed(t)
 	b.observe(ended()...)
 	log := b.log("records", false)
+	inFiles := newBed(t)
+	check(t, os.Rename(b.log("records.json", false), inFiles.files.Path))
 	for args, want := range map[string]string{
 		"":                                    "7 8 9",
 		"--last=2":                            "8 9",
@@ -110,9 +116,15 @@ func TestTailSelection(t *testing.T) {
 		"--service=cart --until=1h --first=1": "7",
 		"--since=2026-11-21T12:00:30Z --last=1 --until=2026-11-21T12:30:00Z": "8",
 	} {
-		for _, from := range [][]string{{"--socket", b.socket}, {"--input-file", log}} {
+		for _, from := range [][]string{
+			{"--socket", b.socket}, {"--input-file", log}, {"--socket", inFiles.socket, "--until", "0s"},
+		} {
+			if strings.Contains(args, "--until") {
+				from = from[:2]
+			}
 			got := run(t.Context(), "", append(append([]string{"tail", "-o", "json"}, from...), strings.Fields(args)...)...)
-			if is := ids(t, got.out); is != want || got.err != nil || (got.errOut == "") != (want != "") {
+			nothing := strings.Contains(got.errOut, "No records")
+			if is := ids(t, got.out); is != want || got.err != nil || nothing != (want == "") {
 				t.Errorf("tail %s %s: %q, want %q: %v %s", from, args, is, want, got.err, got.errOut)
 			}
 		}
@@ -312,4 +324,44 @@ func TestFollowSaysWhatIsMissing(t *testing.T) {
 	}
 	f.out.Unlock()
 	f.await(t, func() bool { return strings.Contains(f.errOut.String(), " records are missing here") })
+}
+
+// A file without a record is named, and why it has none.
+func TestTailOfFilesWithoutRecords(t *testing.T) {
+	empty, text := filepath.Join(t.TempDir(), "empty"), filepath.Join(t.TempDir(), "text")
+	check(t, os.WriteFile(empty, nil, 0o600))
+	check(t, os.WriteFile(text, []byte("10.0.0.9 ok\n10.0.0.9 ok\n"), 0o600))
+	got := run(t.Context(), "", "tail", "--input-file", empty, "--input-file", text)
+	want := empty + ": has no record: it is empty\n" +
+		text + ": has no record: none of its 2 lines is one; --connection-log-format json writes some\nNo records.\n"
+	if got.err != nil || got.out != "" || got.errOut != want {
+		t.Errorf("%v %q %s, want %s", got.err, got.out, got.errOut, want)
+	}
+}
+
+// tail says from when on the daemon has records if earlier ones were asked for, and where they are.
+func TestTailSaysWhatIsForgotten(t *testing.T) {
+	b := newBed(t)
+	b.observe(ended()...)
+	begin := time.Date(2026, 11, 21, 3, 10, 5, 0, time.UTC)
+	const text = "The daemon's memory has no records from before 2026-11-21 03:10:05.000 UTC, "
+	for _, test := range []struct {
+		line, log string
+		started   time.Time
+		want      string
+	}{
+		{"tail", "", begin, "it started then: without a connection log they are gone."},
+		{"tail --first 5", "-", begin, "it started then: they are in the log of its container or unit"},
+		{"tail --first 5", "/var/log/portald.json", begin,
+			"it started then: --since reads them from /var/log/portald.json, the connection log."},
+		{"tail", "", begin.Add(-time.Hour), "it keeps no more: "},
+		{"tail --last 2", "", begin, ""},
+	} {
+		b.info = adminsocket.Info{Started: test.started, RecordsSince: begin, ConnectionLog: test.log}
+		got := b.run(strings.Fields(test.line)...)
+		said := strings.Contains(got.errOut, text+test.want)
+		if got.err != nil || test.want != "" && !said || test.want == "" && strings.Contains(got.errOut, "memory") {
+			t.Errorf("%s: %v, said %q, want %q", test.line, got.err, got.errOut, test.want)
+		}
+	}
 }

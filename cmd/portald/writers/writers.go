@@ -44,6 +44,9 @@ type Deps struct {
 	RuleCount     func(family inet.Family, table string, rules int) // rules of ours in a table of iptables
 	Wrote         func(family inet.Family, table string, rules int) // rules of the last transaction
 
+	// Refused is writer.Options.Refused.
+	Refused func(portal.Refused)
+
 	// FailedPortal and Carried are netsh.Options.Failed and Carried.
 	FailedPortal func(portal.Portal, error)
 	Carried      func() map[netip.Addr]struct{}
@@ -114,6 +117,7 @@ func rulesOptions(cfg *config.Config, d Deps) writer.Options {
 		Settings:   writer.Settings{LocalDetector: d.LocalDetector, NodePortAddresses: d.NodePorts},
 		ProxyPorts: cfg.ProxyPorts, ProxyAddresses: cfg.NodeIPs,
 		Masquerade: cfg.Masquerade, Dials: portal.DefaultDials, Log: d.Log.Warnf, Failed: d.Failed,
+		Refused: d.Refused,
 	}
 }
 

@@ -17,11 +17,11 @@ import (
 	"github.com/portald/portald/proxy/connlog"
 )
 
-// scope names what made the records.
-const scope = "github.com/portald/portald/proxy/records"
+// recordScope names what made the records of connections.
+const recordScope = "github.com/portald/portald/proxy/records"
 
-// encoder makes requests of OTLP out of reports: the line as text is the body, and the fields of the line are
-// attributes of the same names. One goroutine uses it.
+// encoder makes requests of OTLP out of reports and changes: the line as text is the body, and the fields of the line
+// are attributes of the same names. One goroutine uses it.
 type encoder struct {
 	resource *resource.Resource
 	line     connlog.Line
@@ -41,13 +41,17 @@ func newEncoder(node, version string, more map[string]string) *encoder {
 	return e
 }
 
-// encode returns the request of a batch.
-func (e *encoder) encode(batch []connlog.Report) *collector.ExportLogsServiceRequest {
+// reports returns the request of a batch of reports.
+func (e *encoder) reports(batch []connlog.Report) *collector.ExportLogsServiceRequest {
 	made := make([]*logs.LogRecord, len(batch))
 	for i := range batch {
 		e.line.FillReport(batch[i])
 		made[i] = e.record()
 	}
+	return e.request(recordScope, made)
+}
+
+func (e *encoder) request(scope string, made []*logs.LogRecord) *collector.ExportLogsServiceRequest {
 	return &collector.ExportLogsServiceRequest{ResourceLogs: []*logs.ResourceLogs{{
 		Resource:  e.resource,
 		ScopeLogs: []*logs.ScopeLogs{{Scope: &common.InstrumentationScope{Name: scope}, LogRecords: made}},
@@ -62,16 +66,19 @@ func (e *encoder) record() *logs.LogRecord {
 		ObservedTimeUnixNano: uint64(time.Now().UnixNano()),
 		EventName:            "portald.connection." + string(e.line.Event),
 		Body:                 textValue(string(bytes.TrimSuffix(e.text, []byte{'\n'}))),
-		SeverityNumber:       logs.SeverityNumber_SEVERITY_NUMBER_INFO,
-		SeverityText:         "INFO",
 	}
-	if e.line.Failed() {
-		out.SeverityNumber, out.SeverityText = logs.SeverityNumber_SEVERITY_NUMBER_WARN, "WARN"
-	}
+	setSeverity(out, e.line.Failed())
 	var fields attributes
 	e.line.Fields(&fields)
 	out.Attributes = fields
 	return out
+}
+
+func setSeverity(of *logs.LogRecord, warning bool) {
+	of.SeverityNumber, of.SeverityText = logs.SeverityNumber_SEVERITY_NUMBER_INFO, "INFO"
+	if warning {
+		of.SeverityNumber, of.SeverityText = logs.SeverityNumber_SEVERITY_NUMBER_WARN, "WARN"
+	}
 }
 
 // attributes are fields as attributes. Empty values, null and [] are left out.

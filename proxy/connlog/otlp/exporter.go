@@ -1,5 +1,6 @@
-// Package otlp exports connection records as logs, to an OpenTelemetry collector by OTLP over HTTP. It does not know
-// which records are exported, and never delays traffic: what a collector does not take in time is dropped and counted.
+// Package otlp exports connection records and the node's changes as logs, to an OpenTelemetry collector by OTLP over
+// HTTP. It does not know which records are exported, and never delays traffic: what a collector does not take in time
+// is dropped, counted and told.
 package otlp
 
 import (
@@ -15,15 +16,17 @@ import (
 	"time"
 
 	"github.com/sirupsen/logrus"
+	collector "go.opentelemetry.io/proto/slim/otlp/collector/logs/v1"
 
+	"github.com/portald/portald/proxy/changes"
 	"github.com/portald/portald/proxy/connlog"
 	"github.com/portald/portald/proxy/secret"
 )
 
 const (
-	defaultBuffer = 1 << 14          // reports, as in the connection log
+	defaultBuffer = 1 << 14          // reports, as in the connection log; and changes
 	batchTime     = time.Second      // how long a report waits for others
-	batchSize     = 512              // reports of one request: the batch size of OpenTelemetry's SDKs
+	batchSize     = 512              // of one request: the batch size of OpenTelemetry's SDKs
 	exportTime    = 30 * time.Second // for one batch, retries included
 	finishTime    = 5 * time.Second  // for what is left at the end
 )
@@ -37,8 +40,10 @@ type Options struct {
 	CertFile string          // PEM, of this client, with KeyFile
 	KeyFile  string
 
+	Changes *changes.Log // what is added to it after New is exported too; nil: no changes are
+
 	Node, Version string             // what sends the records: this node, this portald
-	Buffer        int                // reports that may wait for the collector; 0 = 16,384
+	Buffer        int                // reports that may wait for the collector, and as many changes; 0 = 16,384
 	Log           logrus.FieldLogger // the daemon's own log; not nil
 }
 
@@ -48,16 +53,20 @@ func (o *Options) Configured() bool {
 		os.Getenv("OTEL_EXPORTER_OTLP_LOGS_ENDPOINT") != ""
 }
 
-// Exporter sends reports to a collector. It implements records.Sink.
+// Exporter sends reports, and changes, to a collector. It implements connlog.Sink.
 type Exporter struct {
-	queue  *connlog.Queue
-	to     *client
-	log    logrus.FieldLogger
-	errors atomic.Uint64
+	reports *connlog.Queue[connlog.Report]
+	changes *connlog.Queue[changes.Change] // of their own: many records do not push out a change
+	history *changes.Log                   // nil: no changes are exported
+	begin   uint64                         // the position in it from which on they are
+	to      *client
+	log     logrus.FieldLogger
+	errors  atomic.Uint64
 
 	// Owned by Run.
 	encoder *encoder
 	failing bool
+	loss    loss
 }
 
 // New makes an exporter. Nothing is sent before Run.
@@ -75,9 +84,14 @@ func New(o Options) (*Exporter, error) {
 	if o.Buffer <= 0 {
 		o.Buffer = defaultBuffer
 	}
-	return &Exporter{
-		queue: connlog.NewQueue(o.Buffer), to: newClient(to, o.Version), log: o.Log, encoder: encoder,
-	}, nil
+	e := &Exporter{
+		reports: connlog.NewQueue[connlog.Report](o.Buffer), changes: connlog.NewQueue[changes.Change](o.Buffer),
+		history: o.Changes, to: newClient(to, o.Version), log: o.Log, encoder: encoder,
+	}
+	if e.history != nil {
+		e.begin = e.history.Position()
+	}
+	return e, nil
 }
 
 // settings are how requests are sent: as the environment says what the options leave open.
@@ -132,11 +146,14 @@ func (f tlsFiles) config() (*tls.Config, error) {
 	return config, nil
 }
 
-// Put implements records.Sink. It never blocks.
-func (e *Exporter) Put(r connlog.Report) { e.queue.Put(r) }
+// Put implements connlog.Sink. It never blocks.
+func (e *Exporter) Put(r connlog.Report) { e.reports.Put(r) }
 
 // Dropped returns the number of reports that the collector did not get.
-func (e *Exporter) Dropped() uint64 { return e.queue.Dropped() }
+func (e *Exporter) Dropped() uint64 { return e.reports.Dropped() }
+
+// ChangesDropped returns the number of changes that the collector did not get.
+func (e *Exporter) ChangesDropped() uint64 { return e.changes.Dropped() }
 
 // Errors returns the number of batches that failed.
 func (e *Exporter) Errors() uint64 { return e.errors.Load() }
@@ -146,32 +163,50 @@ func (e *Exporter) Run(ctx context.Context) error {
 	sending, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	context.AfterFunc(ctx, func() { time.AfterFunc(finishTime, stop) })
+	followed := make(chan struct{})
+	go func() {
+		e.follow(ctx)
+		close(followed)
+	}()
 	for ctx.Err() == nil {
 		select {
 		case <-ctx.Done():
-		case <-e.queue.Ready():
-			e.queue.Gather(ctx, batchTime)
-			e.export(sending)
+			continue
+		case <-e.reports.Ready():
+		case <-e.changes.Ready():
 		}
+		e.reports.Gather(ctx, batchTime)
+		e.export(sending)
+		e.tellLoss(false)
 	}
-	e.queue.Close()
+	<-followed
+	e.reports.Close()
 	e.export(sending)
+	e.tellLoss(true)
 	e.to.http.CloseIdleConnections()
 	return nil
 }
 
-// export sends all queued reports, in batches. A batch that fails is dropped: the client has tried again.
+// export sends all that waits. Changes go first: they are few.
 func (e *Exporter) export(ctx context.Context) {
-	waiting := e.queue.Take()
+	sendAll(ctx, e, e.changes, e.encoder.changes)
+	sendAll(ctx, e, e.reports, e.encoder.reports)
+}
+
+// sendAll sends all that waits in a queue, in batches. A batch that fails is dropped: the client has tried again.
+func sendAll[T any](
+	ctx context.Context, e *Exporter, from *connlog.Queue[T], encode func([]T) *collector.ExportLogsServiceRequest,
+) {
+	waiting := from.Take()
 	for start := 0; start < len(waiting); start += batchSize {
 		batch := waiting[start:min(start+batchSize, len(waiting))]
 		within, cancel := context.WithTimeout(ctx, exportTime)
-		refused, err := e.to.export(within, e.encoder.encode(batch))
+		refused, err := e.to.export(within, encode(batch))
 		cancel()
-		clear(batch)
 		if err != nil {
-			e.queue.Drop(len(batch))
+			from.Drop(len(batch))
 		}
+		clear(batch)
 		if refused != "" {
 			e.log.Debugf("The collector has refused %s", refused)
 		}
@@ -183,9 +218,9 @@ func (e *Exporter) export(ctx context.Context) {
 func (e *Exporter) report(err error) {
 	switch {
 	case err != nil && !e.failing:
-		e.log.WithError(err).Warn("Cannot export connection records: those are dropped, traffic goes on")
+		e.log.WithError(err).Warn("Cannot export connection records and changes: those are dropped, traffic goes on")
 	case err == nil && e.failing:
-		e.log.Info("Can export connection records again")
+		e.log.Info("Can export connection records and changes again")
 	}
 	if err != nil {
 		e.errors.Add(1)

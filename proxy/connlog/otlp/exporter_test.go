@@ -296,12 +296,13 @@ func TestHangingCollector(t *testing.T) {
 	if took := time.Since(start); took > 4*finishTime {
 		t.Errorf("it ended after %v", took)
 	}
-	if n := e.Dropped(); n != all+1 || e.Errors() == 0 || len(told.AllEntries()) != 1 {
+	if n := e.Dropped(); n != all+1 || e.Errors() == 0 || len(told.AllEntries()) != 2 ||
+		told.LastEntry().Message != "The collector did not get 50001 connection records and 0 changes" {
 		t.Errorf("%d dropped of %d, %d errors, told %v", n, all+1, e.Errors(), told.AllEntries())
 	}
 }
 
-// Records that a collector refuses are dropped and counted, and logged once.
+// Records that a collector refuses are dropped and counted, and logged: once, and how many once that has ended.
 func TestRefusingCollector(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
@@ -319,8 +320,9 @@ func TestRefusingCollector(t *testing.T) {
 	e.Put(report(3))
 	eventually(t, "the record", func() bool { return len(r.records()) == 1 })
 	stop()
-	if n := len(told.AllEntries()); n != 2 || e.Errors() != 2 {
-		t.Errorf("told %d lines of %d errors", n, e.Errors())
+	if n := len(told.AllEntries()); n != 3 || e.Errors() != 2 ||
+		told.LastEntry().Message != "The collector did not get 2 connection records and 0 changes" {
+		t.Errorf("told %d lines of %d errors, last %q", n, e.Errors(), told.LastEntry().Message)
 	}
 }
 

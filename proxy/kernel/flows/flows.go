@@ -5,6 +5,7 @@ package flows
 import (
 	"context"
 	"net/netip"
+	"sync/atomic"
 	"time"
 
 	"github.com/sirupsen/logrus"
@@ -50,12 +51,13 @@ type Options struct {
 
 // Recorder makes records of connections that the kernel carried. While no service port wants any it costs nothing.
 type Recorder struct {
-	opts     Options
-	index    *index
-	changed  chan struct{} // holds one when demand may have changed
-	timeouts Timeouts
-	flow     Flow
-	began    beginnings
+	opts      Options
+	index     *index
+	changed   chan struct{} // holds one when demand may have changed
+	recording atomic.Bool   // events are received
+	timeouts  Timeouts
+	flow      Flow
+	began     beginnings
 }
 
 // New returns a Recorder, which records while Run runs.
@@ -144,6 +146,8 @@ func (r *Recorder) record(ctx context.Context) error {
 		return err
 	}
 	defer events.Close()
+	r.recording.Store(true)
+	defer r.recording.Store(false)
 	r.opts.Log.Info("Records of connections that the kernel carries: on")
 	defer r.opts.Log.Info("Records of connections that the kernel carries: off")
 	was := service.RecordsAll

@@ -44,6 +44,7 @@ type known struct {
 	*service.Port
 	gone   atomic.Pointer[time.Time] // nil: it is served
 	former map[netip.AddrPort]former // endpoints that it no longer has
+	ended  *ended                    // is that of the state before it
 }
 
 func (k *known) isGone() bool { return k.gone.Load() != nil }
@@ -180,12 +181,14 @@ func (x *index) set(p *service.Port, now time.Time) {
 	if k != nil && k.Port == p && !k.isGone() || k == nil && p.Mode.Or(x.mode) != service.ModeKernel {
 		return
 	}
-	is := &known{Port: p}
+	is := &known{Port: p, ended: &ended{}}
 	if k != nil {
 		x.tally(k, -1)
 		x.drop(k)
 		is.former = formerOf(k, p, now, min(maxFormer, maxRemembered-x.gone))
 		x.gone += len(is.former)
+		is.ended = k.ended
+		is.ended.keepOnly(is)
 	}
 	x.tally(is, 1)
 	x.ports[p.Name] = is

@@ -30,7 +30,10 @@ func (r *Recorder) recordOf(f *Flow) *record.Record {
 	}
 	all := &oneAttempt{}
 	all.Service, all.Portal, all.Endpoint, all.Logging = k.Name, kind, endpoint, policy.Logging
-	return r.fill(f, end, all)
+	rec := r.fill(f, end, all)
+	_, listed := k.listed(f.Replier)
+	k.ended.count(rec, listed)
+	return rec
 }
 
 // oneAttempt is a Record and its only attempt, in one piece of memory.
@@ -90,11 +93,19 @@ func (r *Recorder) fill(f *Flow, end ending, all *oneAttempt) *record.Record {
 	if end.outcome == record.OutcomeDialFailed {
 		a.Err, a.Took = rec.Error, rec.Duration
 		if end.close == record.Timeout {
-			a.Err = "timeout" // as a dial of the daemon says
+			a.Err, a.Took = record.TimedOut, f.lasted() // as long as nothing came
 		}
 	}
 	rec.Attempts = all.attempt[:]
 	return rec
+}
+
+// lasted is how long the kernel had the entry, 0 if that is not known.
+func (f *Flow) lasted() time.Duration {
+	if f.Start == 0 || f.Stop == 0 {
+		return 0
+	}
+	return max(0, time.Duration(f.Stop-f.Start))
 }
 
 // whoIs returns the pod that a client is, as far as that is known.

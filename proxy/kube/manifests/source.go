@@ -104,6 +104,9 @@ func (s *Source) Read(ctx context.Context) error {
 	return errors.Join(refused...)
 }
 
+// Empty tells, after Read, whether there was no object at all.
+func (s *Source) Empty() bool { return len(s.served) == 0 }
+
 // Refused is the number of files of which something cannot be read. It may be called at any time.
 func (s *Source) Refused() int { return int(s.refused.Load()) }
 

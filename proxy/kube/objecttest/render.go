@@ -5,6 +5,7 @@ package objecttest
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/portald/portald/portal/service"
 )
@@ -54,6 +55,9 @@ func renderTraffic(p *service.Port) (out string) {
 	}
 	if p.Mode != service.ModeDefault {
 		out += " mode " + p.Mode.String()
+	}
+	if p.DebugUntil != nil {
+		out += " until " + p.DebugUntil.Format(time.RFC3339)
 	}
 	if !p.Policy.Equal(service.Policy{}) {
 		out += fmt.Sprintf(" policy %+v", p.Policy)

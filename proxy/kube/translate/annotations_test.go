@@ -50,6 +50,10 @@ func TestAnnotations(t *testing.T) {
 			service.Policy{RetryOn: service.RetryConnect | service.RetryReset}, ""},
 		{"retry-on reset", service.Policy{}, `annotations[portald.io/retry-on]: "reset": must be one or more of connect ` +
 			"and reset-before-response, separated by commas; the daemon's setting is used"},
+		{"eject-on connect, closed-early", service.Policy{EjectOn: service.EjectConnect | service.EjectClosedEarly}, ""},
+		{"eject-on closed_early", service.Policy{}, `annotations[portald.io/eject-on]: "closed_early": must be one or more ` +
+			"of connect, reset-before-response and closed-early, separated by commas (did you mean closed-early?); the " +
+			"daemon's setting is used"},
 
 		{"algorithm round-robin", service.Policy{Algorithm: service.RoundRobin}, ""},
 		{"algorithm least-connections", service.Policy{Algorithm: service.LeastConnections}, ""},
@@ -86,7 +90,12 @@ func TestAnnotations(t *testing.T) {
 		{"client-address proxy", service.Policy{},
 			`"proxy": must be node, transparent or proxy-v2; the daemon's setting is used`},
 		{"client-address ", service.Policy{}, `"": must be node`},
-		{"idle-time 5m", service.Policy{}, `metadata.annotations[portald.io/idle-time]: "5m": is unknown and has no effect; known are ` + strings.Join(service.SettingNames(), ", ")},
+		{"idle-time 5m", service.Policy{}, `metadata.annotations[portald.io/idle-time]: "5m": is unknown and has no effect; ` +
+			"did you mean portald.io/idle-timeout?"},
+		{"keepalive 5m", service.Policy{}, `"5m": is unknown and has no effect; known are ` +
+			strings.Join(service.SettingNames(), ", ")},
+		{"mode usersapce", service.Policy{},
+			`"usersapce": must be userspace or kernel (did you mean userspace?); the daemon's setting is used`},
 		{"mode ipvs\nretries 0", service.Policy{Dials: 1},
 			`metadata.annotations[portald.io/mode]: "ipvs": must be userspace or kernel; the daemon's setting is used`},
 		{"mode ", service.Policy{}, `metadata.annotations[portald.io/mode]: "": must be`},
@@ -240,8 +249,8 @@ func TestAlgorithmsInKernelMode(t *testing.T) {
 	lacks := []string{
 		field + `algorithm]: "source-hash": is not possible by the kernel with this node's writer; the daemon's setting is ` +
 			`used; write round-robin or random or portald.io/mode: userspace`,
-		field + `slow-start]: "30s": is not possible by the kernel, new endpoints get connections at once; remove it, or ` +
-			`write portald.io/mode: userspace`,
+		field + `slow-start]: "30s": has no effect where the kernel carries the Service: new endpoints get connections at once; ` +
+			`remove it, or write portald.io/mode: userspace`,
 	}
 	for _, c := range []struct {
 		name, annotations string
@@ -268,7 +277,7 @@ func TestAlgorithmsInKernelMode(t *testing.T) {
 			got, problems := translated(t, strings.Replace(plain, "namespace: shop",
 				"namespace: shop, annotations: {"+c.annotations+"}", 1), c.opts)
 			wantProblems(t, c.want, problems)
-			if !strings.Contains(got, c.has) || c.has == "" && strings.Contains(got, "Algorithm") {
+			if !strings.Contains(got, c.has) || c.has == "" && strings.Contains(got, "Algorithm:source") {
 				t.Errorf("%s, want %q", got, c.has)
 			}
 		})

@@ -16,10 +16,13 @@ import (
 
 // Cache keeps what is needed of the newest Services, EndpointSlices, ServiceCIDRs and this node's Node, whatever source
 // they come from, and writes the resulting service ports to a Store. A change costs O(the Service it concerns); one of
-// this node's zone costs O(all Services). Safe for concurrent use.
+// this node's zone, or of the daemon's client address, costs O(all Services). Safe for concurrent use.
 type Cache struct {
 	// Report, unless nil, is called with each problem that is logged. It must not block. Set it before the first change.
 	Report func(service.Name, Problem)
+	// Annotated, unless nil, is called when an annotation of portald of a Service that is known has another value; empty:
+	// there is none. It must be quick, and not call the Cache. Set it before the first change.
+	Annotated func(of service.Name, annotation, old, new string)
 
 	store   *service.Store
 	opts    Options
@@ -29,10 +32,12 @@ type Cache struct {
 	mu            sync.Mutex
 	entries       map[service.Name]*entry
 	slices        map[Key]*trimmedSlice // those that name a Service
+	deadlines     deadlines             // of Services that are debugged, or were refused to be
 	conflicts     conflicts
 	clients       *clients
 	node          *trimmedNode
-	zone          string // this node's
+	zone          string                // this node's
+	address       service.ClientAddress // the daemon's setting
 	ranges        map[Key]*trimmedServiceCIDR
 	deferred      names // Services to translate at Resume; nil: changes are translated at once
 	serviceEvents uint64
@@ -44,7 +49,7 @@ type Cache struct {
 
 // entry is a Service and the slices that name it; either may be known without the other.
 type entry struct {
-	svc       *trimmedService      // nil: none, or none that is served
+	svc       *trimmedService      // in the state that counts now; nil: none, or none that is served
 	slices    []*trimmedSlice      // by name
 	triggered []time.Time          // trigger times of changes that are not translated yet
 	reported  map[Problem]struct{} // problems that persist
@@ -68,9 +73,9 @@ func (n names) addAll(services iter.Seq[service.Name]) {
 // NewCache returns an empty Cache that fills store. Problems are logged once each, until they change.
 func NewCache(store *service.Store, opts Options, log logrus.FieldLogger) *Cache {
 	return &Cache{
-		store: store, opts: opts, log: log, started: time.Now(), zone: opts.Zone,
+		store: store, opts: opts, log: log, started: time.Now(), zone: opts.Zone, address: opts.ClientAddress,
 		entries: map[service.Name]*entry{}, slices: map[Key]*trimmedSlice{}, conflicts: newConflicts(), clients: newClients(),
-		ranges: map[Key]*trimmedServiceCIDR{},
+		ranges: map[Key]*trimmedServiceCIDR{}, deadlines: deadlines{},
 	}
 }
 
@@ -101,6 +106,16 @@ func (c *Cache) Changes() (services, endpointSlices uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.serviceEvents, c.sliceEvents
+}
+
+// Annotations are those of portald that a Service has, with their prefix and shortened; they may not be changed.
+func (c *Cache) Annotations(of service.Name) map[string]string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if e := c.entries[of]; e != nil && e.svc != nil {
+		return e.svc.annotations
+	}
+	return nil
 }
 
 // Reference refers to a Service, as events do, in the state that was translated last.

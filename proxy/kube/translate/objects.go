@@ -1,6 +1,7 @@
 package translate
 
 import (
+	"maps"
 	"slices"
 
 	"github.com/portald/portald/portal/service"
@@ -38,9 +39,57 @@ func (c *Cache) putService(o *trimmedService, changed names) {
 	}
 	name := o.id.service()
 	e := c.entry(name)
+	o = c.inForce(name, o)
 	c.conflicts.setService(name, e.svc, o, changed)
+	if e.svc != nil {
+		c.annotated(name, e.svc.annotations, o.annotations)
+	}
 	e.svc = o
 	changed.add(name)
+}
+
+// inForce returns what is to be served of a Service now, and has it changed when its time is over.
+func (c *Cache) inForce(name service.Name, written *trimmedService) *trimmedService {
+	if written.debug == nil {
+		c.deadlines.end(name)
+		return written
+	}
+	if !c.deadlines.begin(name, written.debug.until, func() { c.debugDue(name, written) }) {
+		return written
+	}
+	return written.debug.instead
+}
+
+// debugDue ends the debugging of a Service if its time has come, unless the Service has changed meanwhile.
+func (c *Cache) debugDue(name service.Name, written *trimmedService) {
+	c.change(func(changed names) {
+		e := c.entries[name]
+		if e == nil || e.svc != written.debug.instead {
+			return
+		}
+		if now := c.inForce(name, written); now != e.svc {
+			c.conflicts.setService(name, e.svc, now, changed)
+			e.svc = now
+			changed.add(name)
+		}
+	})
+}
+
+// annotated tells which annotations of a Service have changed.
+func (c *Cache) annotated(of service.Name, old, new map[string]string) {
+	if c.Annotated == nil || maps.Equal(old, new) {
+		return
+	}
+	keys := maps.Clone(old)
+	if keys == nil {
+		keys = map[string]string{}
+	}
+	maps.Copy(keys, new)
+	for _, key := range slices.Sorted(maps.Keys(keys)) {
+		if old[key] != new[key] {
+			c.Annotated(of, key, old[key], new[key])
+		}
+	}
 }
 
 func (c *Cache) putSlice(o *trimmedSlice, changed names) {
@@ -80,6 +129,22 @@ func (c *Cache) setZone(zone string, changed names) {
 	}
 }
 
+// SetClientAddress sets what Services have that set no client address: those that the kernel carries are reported, if
+// it cannot do that.
+func (c *Cache) SetClientAddress(a service.ClientAddress) {
+	c.change(func(changed names) {
+		if c.address == a {
+			return
+		}
+		c.address = a
+		for name, e := range c.entries {
+			if e.svc != nil && e.svc.noHeader {
+				changed.add(name)
+			}
+		}
+	})
+}
+
 func (c *Cache) remove(key Key, changed names) {
 	switch key.Kind {
 	case KindService:
@@ -109,6 +174,7 @@ func (c *Cache) removeService(key Key, changed names) bool {
 		return false
 	}
 	c.conflicts.setService(name, e.svc, nil, changed)
+	c.deadlines.end(name)
 	e.svc = nil
 	changed.add(name)
 	return true

@@ -37,6 +37,8 @@ type Options struct {
 	NoRules bool
 	// Mode is the mode of Services that set none.
 	Mode service.Mode
+	// ClientAddress is what Services have that set none, until Cache.SetClientAddress.
+	ClientAddress service.ClientAddress
 	// KernelAlgorithm tells whether the kernel carries Services with an algorithm; nil: it has all of them. A Service in
 	// kernel mode that asks for another one is reported, and has what the daemon has.
 	KernelAlgorithm func(service.Algorithm) bool
@@ -49,7 +51,11 @@ type Options struct {
 	ClientPods bool
 }
 
+// refuses tells whether a setting may not be set. One that may not choose its mode may not be debugged: that is a mode.
 func (o Options) refuses(annotation string) bool {
+	if annotation == service.DebugUntil && o.refuses("mode") {
+		return true
+	}
 	return slices.Contains(o.RefusedAnnotations, annotation) || slices.Contains(o.RefusedAnnotations, service.AllSettings)
 }
 

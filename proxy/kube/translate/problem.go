@@ -2,6 +2,7 @@ package translate
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -11,6 +12,13 @@ type Problem struct {
 	Field  string // path inside the object, "spec.ports[1].nodePort"
 	Value  string // as written, quoted where it is text
 	Advice string // why it is refused, and what to write
+}
+
+// OfAnnotation tells whether it is an annotation that has no effect, or another one, and returns it in words; else a
+// part of the Service is not served.
+func (p Problem) OfAnnotation() (text string, is bool) {
+	name, is := strings.CutPrefix(p.Field, "metadata.annotations[")
+	return fmt.Sprintf("%s: %s %s", strings.TrimSuffix(name, "]"), p.Value, p.Advice), is
 }
 
 func (p Problem) Error() string {
@@ -35,6 +43,9 @@ type objectReport struct {
 	*report
 	object string
 }
+
+// clone returns a report to which the same was added so far.
+func (r *report) clone() *report { return &report{slices.Clone(r.problems), r.left} }
 
 func (r *report) on(object Key) objectReport { return objectReport{r, object.String()} }
 

@@ -72,6 +72,10 @@ type trimmedService struct {
 	served   bool            // by this proxy
 	ports    []*service.Port // by name, without endpoints
 	problems []Problem
+	noHeader bool      // as lacksHeader
+	debug    *debugged // nil: no annotation asks for it
+
+	annotations map[string]string // of portald, with their prefix
 }
 
 func trimService(svc *corev1.Service, opts Options) *trimmedService {
@@ -87,16 +91,24 @@ func trimService(svc *corev1.Service, opts Options) *trimmedService {
 	}
 	readTraffic(svc, &common, on)
 	readAnnotations(svc.Annotations, &common, opts, on)
+	out.annotations = ownAnnotations(svc.Annotations)
 	if opts.NoRules {
 		withoutRules(&common, on)
 	}
+	until := common.DebugUntil
+	common.DebugUntil = nil
 	mode := common.Mode.Or(opts.Mode).Or(service.ModeUserspace)
+	served := servicePorts(svc, mode, opts, on)
+	asked, told := common, r.clone()
 	if mode == service.ModeKernel {
-		inKernel(&common, opts, on)
+		inKernel(svc.Annotations, &common, opts, on)
 	}
-	for _, sp := range servicePorts(svc, mode, opts, on) {
+	for _, sp := range served {
 		port := common
-		port.Name, port.Exposures, port.Policy = sp.name, fronts.of(sp), policyFor(sp.name, common.Policy, on)
+		port.Name, port.Exposures = sp.name, fronts.of(sp)
+		if mode == service.ModeUserspace {
+			port.Policy = policyFor(sp.name, common.Policy, on)
+		}
 		if len(port.Exposures) > 0 {
 			out.ports = append(out.ports, &port)
 		}
@@ -105,8 +117,37 @@ func trimService(svc *corev1.Service, opts Options) *trimmedService {
 		on.add("spec.clusterIP", "", "is missing, and there is no other address; write the one that clients connect to")
 	}
 	slices.SortFunc(out.ports, func(a, b *service.Port) int { return a.Name.Compare(b.Name) })
-	out.problems = on.all()
+	out.problems, out.noHeader = on.all(), lacksHeader(mode, out.ports)
+	if until != nil {
+		out.debug = &debugged{*until, out.debugged(asked, until, told.on(out.id))}
+	}
 	return out
+}
+
+// debugged is what the annotation debug-until asks for. Whether it counts depends on the time, so a trimmedService has
+// both states, and the Cache chooses.
+type debugged struct {
+	until   time.Time
+	instead *trimmedService // is served until then
+}
+
+// debugged returns the Service as it is until a moment: in userspace mode, as far as that carries its ports. Common is
+// what annotations ask for, and on has what was reported of other things than the mode.
+func (s *trimmedService) debugged(common service.Port, until *time.Time, on objectReport) *trimmedService {
+	out := *s
+	out.ports, out.noHeader, out.debug = make([]*service.Port, len(s.ports)), false, nil
+	for i, usual := range s.ports {
+		out.ports[i] = usual
+		if !service.ModeUserspace.Carries(usual.Name.Protocol) {
+			continue // its clients would be refused
+		}
+		port := common
+		port.Name, port.Exposures, port.Mode, port.DebugUntil = usual.Name, usual.Exposures, service.ModeUserspace, until
+		port.Policy = policyFor(port.Name, common.Policy, on)
+		out.ports[i] = &port
+	}
+	out.problems = on.all()
+	return &out
 }
 
 // served tells whether this proxy serves the Service.

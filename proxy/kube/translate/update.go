@@ -60,6 +60,12 @@ func (c *Cache) translate(name service.Name) (fresh []Problem) {
 	if len(problems) < mostOfService {
 		problems = append(problems, c.conflicts.problems(e.slices)...)
 	}
+	if e.svc.noHeader && c.address == service.AddressProxyV2 {
+		problems = slices.Insert(slices.Clip(problems), 0, withoutHeader(e.svc.id, c.opts))
+	}
+	if c.deadlines.refused(name) {
+		problems = slices.Insert(slices.Clip(problems), 0, tooFarAhead(e.svc.id, e.svc.annotations))
+	}
 	problems = problems[:min(len(problems), mostOfService)]
 	c.store.Set(name, ports, triggered...)
 	return e.report(problems)

@@ -32,6 +32,10 @@ type Source struct {
 	synced   chan struct{}
 	unlisted atomic.Int32 // kinds that are not listed yet
 	ranges   *ranges      // nil: ServiceCIDRs are not watched
+
+	// Report is told when the server does not answer, or refuses what is needed, and when that is over; it must be quick.
+	// It is set before Run, nil for nobody.
+	Report func(answers bool, text string)
 }
 
 // API is an API server: apiclient.Client.
@@ -57,6 +61,7 @@ func (s *Source) Synced() <-chan struct{} { return s.synced }
 func (s *Source) Run(ctx context.Context) error {
 	ctx = klog.NewContext(ctx, libraryLog(s.log))
 	s.log.Infof("Watching API server %s", s.api.Server())
+	s.status.tell = s.Report
 	s.cache.Pause()
 	stores := s.stores()
 	var running sync.WaitGroup

@@ -3,6 +3,7 @@ package watch
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/url"
 	"sync"
 	"time"
@@ -37,6 +38,7 @@ type request struct {
 type status struct {
 	server string
 	log    logrus.FieldLogger
+	tell   func(answers bool, text string) // nil: nobody
 
 	mu       sync.Mutex
 	synced   bool                 // all objects were listed once
@@ -90,7 +92,7 @@ func (s *status) succeeded(r request) {
 	}
 	s.loggedAt = time.Time{}
 	if s.problem {
-		s.problem = false
+		s.changed(true, fmt.Sprintf("API server %s answers again", s.server))
 		s.log.Infof("API server %s answers again", s.server)
 	}
 }
@@ -103,10 +105,11 @@ func (s *status) failed(r request, err error) {
 	if !s.due(s.loggedAt) {
 		return
 	}
-	s.loggedAt, s.problem = time.Now(), true
+	s.loggedAt = time.Now()
 	if wrapped, ok := errors.AsType[*url.Error](err); ok {
 		err = wrapped.Err // the rest is the long URL of the request
 	}
+	s.changed(false, fmt.Sprintf("API server %s does not answer: %v", s.server, err))
 	effect := "Waiting for it"
 	if s.synced {
 		effect = "Services are served as they are until it does"
@@ -122,12 +125,21 @@ func (s *status) refused(r request, err error) {
 	if time.Since(f.since) < refusalGrace || !s.due(f.loggedAt) {
 		return
 	}
-	f.loggedAt, s.problem = time.Now(), true
+	f.loggedAt = time.Now()
+	s.changed(false, fmt.Sprintf("API server %s refuses to %s %s: %v", s.server, r.verb, resourceOf(r.kind), err))
 	advice := "let a ClusterRole grant this account the verb " + r.verb + " on " + resourceOf(r.kind)
 	if apierrors.IsUnauthorized(err) {
 		advice = "give this node a token or certificate that the server accepts"
 	}
 	s.log.Errorf("API server %s refuses to %s %s: %v; %s", s.server, r.verb, resourceOf(r.kind), err, advice)
+}
+
+// changed is called with whether the server answers as it should, and tells so if that is new.
+func (s *status) changed(answers bool, text string) {
+	if s.problem == answers && s.tell != nil {
+		s.tell(answers, text)
+	}
+	s.problem = !answers
 }
 
 // failure is the failure of a request, which begins now if it did not fail before.

@@ -6,6 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/portald/portald/platform/inet"
+	"github.com/portald/portald/proxy/payload"
 	"github.com/portald/portald/proxy/record"
 	"github.com/portald/portald/proxy/splice"
 )
@@ -127,6 +128,9 @@ func (o owner) SetKeepalive(of record.Side, k splice.Keepalive) {
 	sysSetInt(fd, unix.IPPROTO_TCP, unix.TCP_KEEPCNT, int32(k.Count))
 	sysSetInt(fd, unix.IPPROTO_TCP, unix.TCP_KEEPIDLE, int32(k.Idle/time.Second)) // the last one: it sets the timer
 }
+
+// ObservePayload implements splice.Sockets.
+func (o owner) ObservePayload(to *payload.Keeper) { o.c.relay.observePayload(to) }
 
 // InFlight implements splice.Sockets.
 func (o owner) InFlight() bool { return o.c.relay.inFlight() || o.c.queued }

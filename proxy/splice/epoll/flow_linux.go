@@ -6,6 +6,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/portald/portald/proxy/payload"
 	"github.com/portald/portald/proxy/splice"
 )
 
@@ -21,7 +22,8 @@ type flow struct {
 	fin     bool // the source's FIN was read
 	eof     bool // and all before it was passed on
 
-	replay *splice.Replay // keeps the bytes that are read, as they may have to be sent again; nil: nobody
+	payload *payload.Stream // is shown the bytes that are read, which are copied for that; nil: nobody wants them
+	replay  *splice.Replay  // keeps the bytes that are read, as they may have to be sent again; nil: nobody
 	unsent
 }
 
@@ -76,7 +78,7 @@ func (f *flow) step(s *stock, src, dst *socket) (progress, syscall.Errno) {
 	if f.replay != nil && f.keepsReplay(s) {
 		return f.copy(s, src, dst)
 	}
-	if f.loads.bulk() && !src.urgent {
+	if f.loads.bulk() && !src.urgent && f.payload == nil {
 		return f.splice(s, src, dst)
 	}
 	if s.account.Buffers.Exhausted() && !src.urgent {
@@ -110,6 +112,9 @@ func (f *flow) copy(s *stock, src, dst *socket) (progress, syscall.Errno) {
 	}
 	if f.replay != nil {
 		f.keepForReplay(s.scratch[:n], flags != 0)
+	}
+	if f.payload != nil {
+		f.payload.Observe(f.carried, s.scratch[:n])
 	}
 	f.carried += int64(n)
 	f.loads.read(n)
@@ -163,6 +168,9 @@ func (f *flow) pass(s *stock, src, dst *socket) (progress, syscall.Errno) {
 		if _, e := sysRecv(src.fd, s.scratch[:sent]); e != 0 {
 			return sourceFailed, e
 		}
+	}
+	if f.payload != nil {
+		f.payload.Observe(f.carried, s.scratch[:sent])
 	}
 	f.carried += int64(sent)
 	f.passed += int64(sent)

@@ -20,7 +20,7 @@ func (l *loads) bulk() bool { return l.large >= bulkAfter }
 // read notes the size of one that was copied.
 func (l *loads) read(n int) {
 	if n >= worthSplicing {
-		l.large++
+		l.large = min(l.large+1, bulkAfter)
 	} else {
 		l.large = 0
 	}

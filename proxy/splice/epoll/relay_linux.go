@@ -6,6 +6,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/portald/portald/proxy/payload"
 	"github.com/portald/portald/proxy/record"
 	"github.com/portald/portald/proxy/splice"
 )
@@ -29,6 +30,14 @@ func (r *relay) flowFrom(side record.Side) *flow {
 		return &r.up
 	}
 	return &r.down
+}
+
+// observePayload has the bytes that are read from now on passed to a keeper of payload; nil: to nobody.
+func (r *relay) observePayload(k *payload.Keeper) {
+	r.up.payload, r.down.payload = nil, nil
+	if k != nil {
+		r.up.payload, r.down.payload = &k.FromClient, &k.FromEndpoint
+	}
 }
 
 // bulk tells whether either flow is.

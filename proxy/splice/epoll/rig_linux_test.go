@@ -152,16 +152,19 @@ func dialTCP(t testing.TB, to netip.AddrPort) *net.TCPConn {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { c.Close() })
-	c.SetDeadline(time.Now().Add(10 * time.Second))
+	c.SetDeadline(time.Now().Add(patience))
 	return c.(*net.TCPConn)
 }
+
+// patience is how long a test waits for what has to come; none asserts it.
+const patience = time.Minute
 
 // eventually waits for a condition.
 func eventually(t testing.TB, met func() bool, what string) {
 	t.Helper()
-	for end := time.Now().Add(10 * time.Second); !met(); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(patience); !met(); time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatalf("not within 10 s: %s", what)
+			t.Fatalf("not within %s: %s", patience, what)
 		}
 	}
 }

@@ -19,8 +19,24 @@ func TCPInfo(fd uintptr) record.TCPInfo {
 	return record.TCPInfo{
 		Known: true, RTT: micros(i.Rtt), RTTVar: micros(i.Rttvar),
 		ReceiverLimited: micros(i.Rwnd_limited), SenderLimited: micros(i.Sndbuf_limited), Busy: micros(i.Busy_time),
-		Retransmits: i.Total_retrans, Lost: i.Lost, DeliveryRate: i.Delivery_rate,
+		Retransmits: i.Total_retrans, Lost: i.Lost, OutOfOrder: i.Rcv_ooopack, DeliveryRate: i.Delivery_rate,
+		PathMTU: i.Pmtu, MSS: i.Snd_mss, SegmentsSent: i.Data_segs_out, RetransmitBytes: i.Bytes_retrans,
+		Timeouts: i.Retransmits, RTO: micros(i.Rto), LargestReceived: i.Rcv_mss,
+		MissingInBetween: missing(int(fd), &i), SinceHeard: time.Duration(i.Last_ack_recv) * time.Millisecond,
 	}
+}
+
+// missing tells whether segments wait behind others that did not come: they take memory, and cannot be read. It costs
+// system calls only where some came out of order.
+func missing(fd int, i *unix.TCPInfo) bool {
+	if i.Rcv_ooopack == 0 || sysUnread(fd) > 0 {
+		return false
+	}
+	var memory [unix.SK_MEMINFO_VARS]uint32
+	size := uint32(unsafe.Sizeof(memory))
+	_, _, e := syscall.RawSyscall6(unix.SYS_GETSOCKOPT, uintptr(fd), unix.SOL_SOCKET, unix.SO_MEMINFO,
+		uintptr(unsafe.Pointer(&memory)), uintptr(unsafe.Pointer(&size)), 0)
+	return e == 0 && memory[unix.SK_MEMINFO_RMEM_ALLOC] > 0
 }
 
 func micros[T uint32 | uint64](n T) time.Duration { return time.Duration(n) * time.Microsecond }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/portald/portald/platform/inet"
+	"github.com/portald/portald/proxy/payload"
 	"github.com/portald/portald/proxy/record"
 	"github.com/portald/portald/proxy/splice"
 )
@@ -25,7 +26,10 @@ type conn struct {
 
 	clientBlocked, endpointBlocked splice.BlockedTime
 
+	payload atomic.Pointer[payload.Keeper] // is shown what is read; nil: nobody wants it
+
 	copying atomic.Int32 // directions with bytes that are not counted yet
+	writes  sync.RWMutex // held to read from before bytes are written until they are counted, without a wait for mu
 
 	mu       sync.Mutex
 	endpoint *net.TCPConn // guarded by mu; nil: none is connected
@@ -172,7 +176,9 @@ func (c *conn) close(byReset bool) {
 			socket.Close()
 		}
 	}
+	c.writes.Lock() // they fail now, or are done: what they wrote belongs in the record
 	c.Closed(now)
+	c.writes.Unlock()
 	close(c.steps)
 	c.e.live.Done()
 }

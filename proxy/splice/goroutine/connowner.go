@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/portald/portald/platform/inet"
+	"github.com/portald/portald/proxy/payload"
 	"github.com/portald/portald/proxy/record"
 	"github.com/portald/portald/proxy/splice"
 )
@@ -45,6 +46,9 @@ func (o owner) Keep(tell func(*splice.Kept)) { tell(nil) }
 func (o owner) SetKeepalive(of record.Side, k splice.Keepalive) {
 	_ = o.c.socketOf(of).SetKeepAliveConfig(keepaliveConfig(k)) // fails if it is broken: its direction says so
 }
+
+// ObservePayload implements splice.Sockets. mu is held.
+func (o owner) ObservePayload(to *payload.Keeper) { o.c.payload.Store(to) }
 
 // InFlight implements splice.Sockets. mu is held.
 func (o owner) InFlight() (is bool) {

@@ -18,9 +18,9 @@ func (c *conn) carry(s splice.Step) (more bool) {
 	fromClient, _ := c.client.SyscallConn()
 	fromEndpoint, _ := endpoint.SyscallConn()
 	up := direction{c: c, from: source{record.Client, c.client, fromClient, &t.FromClient},
-		to: sink{c.e, record.Endpoint, endpoint, fromEndpoint, &t.ToEndpoint, &c.endpointBlocked}}
+		to: sink{c.e, record.Endpoint, endpoint, fromEndpoint, &t.ToEndpoint, &c.writes, &c.endpointBlocked}}
 	down := direction{c: c, from: source{record.Endpoint, endpoint, fromEndpoint, &t.FromEndpoint},
-		to: sink{c.e, record.Client, c.client, fromClient, &t.ToClient, &c.clientBlocked}}
+		to: sink{c.e, record.Client, c.client, fromClient, &t.ToClient, &c.writes, &c.clientBlocked}}
 	if replayable {
 		c.carryReplayable(s, &up, &down, early)
 		return true

@@ -39,7 +39,7 @@ func (d *direction) carry(early chan load) {
 		}
 	}
 	for {
-		if d.full >= bulkAfter && !d.keeps {
+		if d.full >= bulkAfter && !d.keeps && d.c.payload.Load() == nil {
 			if !d.bulk() {
 				return
 			}
@@ -61,13 +61,12 @@ func (d *direction) pass(l load) bool {
 	}
 	defer buffers.Put(l.buf)
 	if l.n > 0 {
+		d.observePayload(l.buf[:l.n])
 		d.count(int64(l.n))
-		n, err := l.sent, l.sendErr
+		err := l.sendErr
 		if err == nil {
-			n, err = d.send(l.buf[l.sent:l.n])
-			n += l.sent
+			err = d.send(l.buf[l.sent:l.n])
 		}
-		d.to.bytes.Add(int64(n))
 		if err != nil {
 			d.sendFailed(err)
 			return false
@@ -95,6 +94,17 @@ func (d *direction) readFailed(err error) {
 		d.c.do(func(time.Duration) splice.Step { return d.c.endpointFailed(err) })
 	default:
 		d.c.broken(d.from.side, err)
+	}
+}
+
+// observePayload passes bytes to who keeps payload, before they count.
+func (d *direction) observePayload(b []byte) {
+	if k := d.c.payload.Load(); k != nil {
+		to := &k.FromClient
+		if d.from.side == record.Endpoint {
+			to = &k.FromEndpoint
+		}
+		to.Observe(d.from.bytes.Load(), b)
 	}
 }
 

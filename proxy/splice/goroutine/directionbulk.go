@@ -28,7 +28,7 @@ const (
 
 // splice carries loads through pipes. The next read gets anything that a pipe cannot take: the end, or an urgent byte.
 func (d *direction) splice() bool {
-	for small := 0; small < bulkEnds; {
+	for small := 0; small < bulkEnds && d.c.payload.Load() == nil; {
 		l, err := d.from.fill(d.c.e)
 		if err != nil {
 			d.readFailed(err)
@@ -68,13 +68,13 @@ func (d *direction) copy() bool {
 	_ = d.from.tcp.SetReadDeadline(time.Now().Add(copyTime))
 	d.c.copying.Add(1)
 	defer d.c.copying.Add(-1)
+	d.to.writes.RLock()
 	n, err := io.Copy(mover{d}, &io.LimitedReader{R: d.from.tcp, N: copyBytes})
+	d.from.bytes.Add(n) // not the first, of which the owner has to know
+	d.to.bytes.Add(n)
+	d.to.writes.RUnlock()
 	_ = d.from.tcp.SetReadDeadline(time.Time{})
 	account.Buffers.Give()
-	if n > 0 {
-		d.add(n)
-		d.to.bytes.Add(n)
-	}
 	if n < copyBytes {
 		d.full = 0
 	}

@@ -57,6 +57,7 @@ func (d *direction) forward(l *load) bool {
 	}
 	d.moved()
 	failed := d.to.raw.Control(func(fd uintptr) { l.sent, l.sendErr = d.c.e.host.Send(fd, l.buf[:l.n], false) })
+	d.to.bytes.Add(int64(l.sent))
 	if failed != nil || l.sendErr == syscall.EAGAIN {
 		l.sendErr = failed
 		return false
@@ -64,14 +65,14 @@ func (d *direction) forward(l *load) bool {
 	if l.sendErr != nil || l.sent < l.n {
 		return false
 	}
+	d.observePayload(l.buf[:l.n])
 	d.from.bytes.Add(int64(l.n))
-	d.to.bytes.Add(int64(l.n))
 	d.full = 0
 	return true
 }
 
-// send writes b, as urgent data if it was received as such.
-func (d *direction) send(b []byte) (n int, err error) {
+// send writes b, as urgent data if it was received as such, and counts it.
+func (d *direction) send(b []byte) error {
 	urgent := d.urgent
 	d.urgent = false
 	return d.to.send(b, urgent)

@@ -46,8 +46,7 @@ func (d *direction) again(s splice.Step) bool {
 	account := d.c.e.core.Options().Account
 	account.Buffers.Take() // the core may forget it meanwhile
 	defer account.Buffers.Give()
-	n, err := d.send(s.Again)
-	d.to.bytes.Add(int64(n))
+	err := d.send(s.Again)
 	if err != nil {
 		d.sendFailed(err)
 	}

@@ -3,6 +3,7 @@ package goroutine
 import (
 	"cmp"
 	"net"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -27,6 +28,7 @@ type sink struct {
 	tcp     *net.TCPConn
 	raw     syscall.RawConn
 	bytes   *atomic.Int64 // that were written
+	writes  *sync.RWMutex // see conn
 	blocked *splice.BlockedTime
 }
 
@@ -99,8 +101,17 @@ func (s *sink) Write(b []byte) (n int, err error) {
 	return n, err
 }
 
-// send writes b, the last byte as urgent data if it is to be.
-func (s *sink) send(b []byte, urgent bool) (n int, err error) {
+// send writes b, the last byte as urgent data if it is to be, and counts it.
+func (s *sink) send(b []byte, urgent bool) error {
+	s.writes.RLock()
+	defer s.writes.RUnlock()
+	n, err := s.put(b, urgent)
+	s.bytes.Add(int64(n))
+	return err
+}
+
+// put is send without the count.
+func (s *sink) put(b []byte, urgent bool) (n int, err error) {
 	send := s.e.host.Send
 	if send == nil {
 		return s.Write(b)

@@ -12,7 +12,7 @@
 //	Working …        ──────▶      each second
 //	  (listens there too)
 //	Serving          ──────▶      accepts nothing from now on
-//	                 ◀──────      a batch: Conns, Sessions, Records
+//	                 ◀──────      a batch: Conns, Sessions, Records, Changes
 //	Taken            ──────▶
 //	                 ◀──────      Go, or Abort: the predecessor goes on with it
 //	                 …
@@ -24,12 +24,14 @@ package handover
 
 import (
 	"errors"
+	"fmt"
 	"net/netip"
 	"time"
 
 	"github.com/portald/portald/platform/inet"
 	"github.com/portald/portald/portal/service"
 	"github.com/portald/portald/proxy/balance"
+	"github.com/portald/portald/proxy/changes"
 	"github.com/portald/portald/proxy/record"
 	"github.com/portald/portald/proxy/splice"
 )
@@ -74,6 +76,9 @@ type Identity struct {
 	PID          int    // as the process itself sees it
 	Instance     string // of the process: no other has the same; empty: one that does not tell
 }
+
+// String names the process for people.
+func (i Identity) String() string { return fmt.Sprintf("portald %s (process %d)", i.Version, i.PID) }
 
 // Hello is the first message of a successor.
 type Hello struct {
@@ -161,14 +166,15 @@ type Inheritance struct {
 // Serving tells that the successor has written its rules, and at which of Sockets, in their order, it listens too.
 type Serving struct{ Taken []bool }
 
-// Batch has connections, sessions or records that are passed on and acknowledged together.
+// Batch has connections, sessions, records or changes that are passed on and acknowledged together.
 type Batch struct {
 	Conns    []*splice.SavedConn
 	Sessions []*splice.SavedSession
 	At       netip.AddrPort // of the UDP socket of Sessions
 	Records  Records
-	Turns    []Turn  // with what has changed since Begun
-	Resume   *Socket // a UDP socket all of whose sessions were passed on
+	Changes  []changes.Change // that the predecessor noticed
+	Turns    []Turn           // with what has changed since Begun
+	Resume   *Socket          // a UDP socket all of whose sessions were passed on
 }
 
 // Records are of connections that have ended.

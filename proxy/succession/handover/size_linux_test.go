@@ -8,7 +8,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fxamacker/cbor/v2"
+
+	"github.com/portald/portald/platform/inet"
+	"github.com/portald/portald/portal/service"
 	"github.com/portald/portald/proxy/balance"
+	"github.com/portald/portald/proxy/changes"
 	"github.com/portald/portald/proxy/record"
 	"github.com/portald/portald/proxy/splice"
 )
@@ -85,6 +90,45 @@ func TestLongNamesOfRecords(t *testing.T) {
 	must(t, <-end)
 	if records != len(all)-1 {
 		t.Errorf("%d records came of %d", records, len(all))
+	}
+}
+
+// So are changes, as they were, and a message that has something unknown is taken: an older successor knows no changes.
+func TestChanges(t *testing.T) {
+	noLeak(t)
+	p, s := served(t, 1<<20)
+	s.c.most = 30_000
+	var h recordingTaker
+	taker, got, batches := h.taker(t), []changes.Change{}, 0
+	taker.Batch = func(b *Batch) { got, batches = append(got, b.Changes...), batches+1 }
+	end := make(chan error, 1)
+	go func() {
+		_, err := p.Serving(nil, taker)
+		end <- err
+	}()
+	awaitServing(t, s)
+	all := make([]changes.Change, 1000)
+	for i := range all {
+		all[i] = changes.Change{Time: time.Unix(1e9, int64(i)), Kind: changes.EndpointRemoved, Old: "ready",
+			Service: service.PortName{Namespace: "shop", Name: "cart", Port: "http", Protocol: inet.TCP},
+			Pod:     strings.Repeat("x", i), Endpoint: netip.MustParseAddrPort("10.1.0.3:80")}
+	}
+	all[1].Endpoint, all[1].Service = netip.AddrPort{}, service.PortName{} // of the node
+	must(t, s.Changes(all))
+	unknown, err := encoding.Marshal("of a newer version")
+	must(t, err)
+	must(t, s.c.send(batch, struct{ Unknown []cbor.RawMessage }{[]cbor.RawMessage{unknown}}))
+	must(t, s.c.expect(taken, nil, step))
+	must(t, s.c.send(goAhead, nil))
+	must(t, s.Done(0))
+	must(t, <-end)
+	for i := range got {
+		if want := all[i]; !got[i].Time.Equal(want.Time) || got[i].Text() != want.Text() || got[i].Line() != want.Line() {
+			t.Fatalf("%+v came of %+v", got[i], want)
+		}
+	}
+	if len(got) != len(all) || batches < 20 {
+		t.Errorf("%d of %d changes came, in %d batches", len(got), len(all), batches)
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/portald/portald/platform"
+	"github.com/portald/portald/proxy/changes"
 	"github.com/portald/portald/proxy/record"
 	"github.com/portald/portald/proxy/splice"
 )
@@ -405,19 +406,35 @@ func (s *Successor) Changed(all []Turn) error {
 
 // Records passes on records, but for those that no message has room for.
 func (s *Successor) Records(all []*record.Record) error {
-	for some := range slices.Chunk(all, recordsAtOnce) {
+	return passParts(s, all, func(some []*record.Record) ([]item, error) {
 		passed := make([]passedRecord, len(some))
 		for i, r := range some {
 			passed[i] = passedRecordOf(r)
 		}
-		items, err := packAll(passed)
+		return packAll(passed)
+	}, func(some []item) *packedBatch { return &packedBatch{Records: bodiesOf(some)} })
+}
+
+// Changes passes on changes, but for those that no message has room for. A successor that does not know what they are
+// takes nothing of them.
+func (s *Successor) Changes(all []changes.Change) error {
+	return passParts(s, all, packAll[changes.Change],
+		func(some []item) *packedBatch { return &packedBatch{Changes: bodiesOf(some)} })
+}
+
+// passParts passes on what has no descriptors, and is only looked at.
+func passParts[of any](
+	s *Successor, all []of, pack func([]of) ([]item, error), in func([]item) *packedBatch,
+) error {
+	for some := range slices.Chunk(all, packedAtOnce) {
+		items, err := pack(some)
 		if err != nil {
 			return err
 		}
 		err = s.c.inMessages(items, func(some []item) error {
 			began := time.Now()
 			defer s.rest(began)
-			return s.pass(&packedBatch{Records: bodiesOf(some)}, nil, nil)
+			return s.pass(in(some), nil, nil)
 		}, func(int) {})
 		if err != nil {
 			return err
@@ -426,8 +443,8 @@ func (s *Successor) Records(all []*record.Record) error {
 	return nil
 }
 
-// recordsAtOnce is how many records are encoded before they are sent.
-const recordsAtOnce = 256
+// packedAtOnce is how many are encoded before they are sent.
+const packedAtOnce = 256
 
 // Done tells that all was passed on, but for so many connections that are served here until they end.
 func (s *Successor) Done(left int64) error {

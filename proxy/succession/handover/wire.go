@@ -187,6 +187,7 @@ type (
 		Sessions []cbor.RawMessage `cbor:",omitempty"`
 		At       netip.AddrPort
 		Records  []cbor.RawMessage `cbor:",omitempty"`
+		Changes  []cbor.RawMessage `cbor:",omitempty"`
 		Turns    []cbor.RawMessage `cbor:",omitempty"`
 		Resume   *Socket
 	}

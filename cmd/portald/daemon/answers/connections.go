@@ -3,6 +3,7 @@ package answers
 import (
 	"context"
 	"iter"
+	"net/netip"
 	"time"
 
 	"github.com/sirupsen/logrus"
@@ -14,28 +15,56 @@ import (
 	"github.com/portald/portald/proxy/splice"
 )
 
-// labels are names of service ports as they are shown. Many connections have the same.
-type labels map[service.PortName]string
+// endpointStates returns the states of the endpoints that a service port has now, by address.
+type endpointStates func(service.PortName) map[netip.AddrPort]string
 
-func (l labels) of(name service.PortName) string {
-	label, known := l[name]
-	if !known {
-		label = name.Label()
-		l[name] = label
+// shownPorts are service ports as they are shown in one list. Many connections have the same.
+type shownPorts struct {
+	states endpointStates
+	known  map[service.PortName]*shownPort
+}
+
+type shownPort struct {
+	label  string
+	states map[netip.AddrPort]string
+}
+
+func (s endpointStates) ports() shownPorts { return shownPorts{s, map[service.PortName]*shownPort{}} }
+
+func (s shownPorts) of(name service.PortName) *shownPort {
+	p := s.known[name]
+	if p == nil {
+		p = &shownPort{name.Label(), s.states(name)}
+		s.known[name] = p
 	}
-	return label
+	return p
+}
+
+// stateOf is the state of an endpoint that a connection has; empty: it has none yet.
+func (p *shownPort) stateOf(at netip.AddrPort) string {
+	state, listed := p.states[at]
+	switch {
+	case !at.IsValid():
+		return ""
+	case !listed:
+		return adminsocket.Removed
+	}
+	return state
 }
 
 // userspaceConnections lists what this process carries.
-type userspaceConnections struct{ core *splice.Core }
+type userspaceConnections struct {
+	core   *splice.Core
+	states endpointStates
+}
 
 // all implements adminsocket.Daemon.Connections.
 func (p userspaceConnections) all(ctx context.Context) iter.Seq[*adminsocket.Connection] {
 	return func(yield func(*adminsocket.Connection) bool) {
-		names := labels{}
+		ports := p.states.ports()
 		var c adminsocket.Connection
 		for live := range p.core.All() {
-			if show(&c, live, names); ctx.Err() != nil || !yield(&c) {
+			if show(&c, live, ports); ctx.Err() != nil || !yield(&c) {
 				return
 			}
 		}
@@ -55,17 +84,23 @@ func (p userspaceConnections) addTCP(ctx context.Context, to []adminsocket.Conne
 }
 
 // show fills in a connection or session of userspace mode as the admin API shows it.
-func show(c *adminsocket.Connection, l *record.Live, names labels) {
+func show(c *adminsocket.Connection, l *record.Live, ports shownPorts) {
+	port := ports.of(l.Service)
 	*c = adminsocket.Connection{
-		ID: l.ID, CarriedBy: string(record.Userspace), Service: names.of(l.Service),
+		ID: l.ID, CarriedBy: string(record.Userspace), Service: port.label,
 		Protocol: l.Service.Protocol.String(), State: string(l.State),
 		Client: l.Client, ClientPod: l.ClientPod, ClientNode: l.ClientNode,
 		OriginalDst: l.OriginalDst, Portal: l.Portal.String(), Proxy: l.Proxy,
 		Endpoint: l.Endpoint.Addr, Pod: l.Endpoint.Pod, Node: l.Endpoint.Node,
-		Start: l.Start.UTC(), LastMoved: l.LastMoved.UTC(), Attempts: l.Attempts,
+		EndpointState: port.stateOf(l.Endpoint.Addr),
+		Start:         l.Start.UTC(), LastMoved: l.LastMoved.UTC(), Attempts: l.Attempts,
 		BytesFromClient: l.BytesFromClient, BytesToEndpoint: l.BytesToEndpoint,
 		BytesFromEndpoint: l.BytesFromEndpoint, BytesToClient: l.BytesToClient,
 		ClientTCP: shownTCP(l.ClientTCP), EndpointTCP: shownTCP(l.EndpointTCP),
+	}
+	if l.FirstByte >= 0 {
+		ms := milliseconds(l.FirstByte)
+		c.FirstByteMS = &ms
 	}
 }
 
@@ -84,20 +119,23 @@ func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Mi
 // kernelConnections lists what the kernel carries.
 type kernelConnections struct {
 	recorder *flows.Recorder
+	states   endpointStates
 	log      logrus.FieldLogger
 }
 
 // all implements adminsocket.Daemon.Kernel.
 func (k kernelConnections) all(ctx context.Context) iter.Seq[*adminsocket.Connection] {
 	return func(yield func(*adminsocket.Connection) bool) {
-		names := labels{}
+		ports := k.states.ports()
 		var c adminsocket.Connection
 		for live, err := range k.recorder.Open(ctx) {
-			if err != nil {
+			if err != nil && ctx.Err() == nil { // else the client has left, as pages do that are closed
 				k.log.WithError(err).Warn("A list of connections lacks those that the kernel carries")
+			}
+			if err != nil {
 				return
 			}
-			show(&c, live, names)
+			show(&c, live, ports)
 			if c.CarriedBy = string(record.Kernel); !yield(&c) {
 				return
 			}

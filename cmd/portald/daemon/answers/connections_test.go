@@ -15,6 +15,7 @@ import (
 	"github.com/portald/portald/platform/inet"
 	"github.com/portald/portald/portal/service"
 	"github.com/portald/portald/proxy/adminsocket"
+	"github.com/portald/portald/proxy/payload"
 	"github.com/portald/portald/proxy/record"
 	"github.com/portald/portald/proxy/splice"
 )
@@ -29,6 +30,7 @@ func (idle) Drain()                                                      {}
 func (idle) Close()                                                      {}
 func (idle) Sessions() splice.SessionTable                               { return nil }
 func (idle) Post(func(time.Duration) splice.Step)                        {}
+func (idle) ObservePayload(*payload.Keeper)                              {}
 func (idle) Interface() int                                              { return 0 }
 func (idle) Keep(tell func(*splice.Kept))                                { tell(nil) }
 func (idle) Detach(tell func(*splice.Departure))                         { tell(nil) }
@@ -82,7 +84,7 @@ func carrying(t testing.TB, conns int) userspaceConnections {
 		conn.Dialling(s.Dial, netip.MustParseAddrPort("10.1.1.254:18044"))
 		conn.Connected(s.Dial, core.Now())
 	}
-	return userspaceConnections{core}
+	return userspaceConnections{core, func(service.PortName) map[netip.AddrPort]string { return nil }}
 }
 
 // lister returns a function that reads a whole list of connections over a socket, and returns its size.

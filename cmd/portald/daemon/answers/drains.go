@@ -9,6 +9,7 @@ import (
 	"github.com/portald/portald/portal/service"
 	"github.com/portald/portald/proxy/adminsocket"
 	"github.com/portald/portald/proxy/balance"
+	"github.com/portald/portald/proxy/changes"
 )
 
 // drain implements adminsocket.Daemon.Drain.
@@ -24,6 +25,7 @@ func (i *Inventory) drain(shown *adminsocket.Endpoint, force bool) error {
 	if err := i.Listeners.Endpoints().Drain(p.Name, e, force); errors.Is(err, balance.ErrLast) {
 		return fmt.Errorf("%w: with force it is drained, and its clients are refused", err)
 	}
+	i.History.Add(drained(changes.EndpointDrained, p, e))
 	i.logDrain(shown).Warn("Endpoint drained: new connections of this node go to others until it is undrained " +
 		"or portald ends")
 	return nil
@@ -38,8 +40,13 @@ func (i *Inventory) undrain(shown *adminsocket.Endpoint) error {
 	if !i.Listeners.Endpoints().Undrain(p.Name, e.Addr) {
 		return errors.New("it is not drained")
 	}
+	i.History.Add(drained(changes.EndpointUndrained, p, e))
 	i.logDrain(shown).Info("Endpoint undrained")
 	return nil
+}
+
+func drained(k changes.Kind, p *service.Port, e service.Endpoint) changes.Change {
+	return changes.Change{Kind: k, Service: p.Name, Endpoint: e.Addr, Pod: e.Pod}
 }
 
 func (i *Inventory) logDrain(e *adminsocket.Endpoint) *logrus.Entry {

@@ -18,6 +18,7 @@ import (
 	"github.com/portald/portald/portal"
 	"github.com/portald/portald/portal/service"
 	"github.com/portald/portald/proxy"
+	"github.com/portald/portald/proxy/changes"
 	"github.com/portald/portald/proxy/connlog"
 	"github.com/portald/portald/proxy/dataplane"
 	"github.com/portald/portald/proxy/explain"
@@ -43,12 +44,15 @@ type Facts struct {
 	Cache     *translate.Cache
 	Core      *splice.Core
 	Records   *connlog.Stream
+	Changes   *changes.Log
 	Inventory *Inventory
 	Loop      proxy.Calls // of the reconcile loop
 	Dataplane *dataplane.Dataplane
 	Stopwatch *proxy.Stopwatch
 	// ListFlows lists the conntrack table.
 	ListFlows func(ctx context.Context, each func(raw []byte) bool) error
+	// Timeouts are those of that table now.
+	Timeouts func() flows.Timeouts
 }
 
 // NewExplainer returns one of these facts.
@@ -64,37 +68,71 @@ const (
 
 // How much a report has.
 const (
-	mostSubjects = 8  // service ports
-	lastRecords  = 10 // of each
+	mostSubjects = 8   // service ports
+	lastRecords  = 200 // of each
+	lastChanges  = 200
 	mostFlows    = 200
+	mostAnswers  = 1000 // flows of UDP that may be answers
+	mostLive     = 2000 // open connections
+	mostRead     = 256  // of these, those whose sockets are asked
 )
 
 // explain implements adminsocket.Daemon.Explain.
-func (x *Explainer) explain(ctx context.Context, what, from string) (*explain.Report, error) {
+func (x *Explainer) explain(ctx context.Context, what, from string, probe bool) (*explain.Report, error) {
 	q, err := explain.Parse(what, from)
 	if err != nil {
 		return nil, err
 	}
-	select {
-	case x.turn <- struct{}{}:
-		defer func() { <-x.turn }()
-	case <-ctx.Done():
-		return nil, ctx.Err()
+	if probe {
+		if err := q.MayProbe(); err != nil {
+			return nil, err
+		}
 	}
+	done, err := x.begin(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
 	ports := x.facts.Inventory.Store.Ports()
 	q, found := explain.Find(x.connection(q), ports, x.facts.Host.Addresses.Contains)
+	if len(found) == 0 {
+		q, found = x.removed(q)
+	}
+	if len(found) == 0 && !probe {
+		if report := x.client(ctx, q, ports); report != nil {
+			return report, ctx.Err()
+		}
+	}
 	more := max(len(found)-mostSubjects, 0)
 	found = found[:len(found)-more]
 	node := x.node()
 	subjects := x.subjects(ctx, q, found, &node)
+	if probe {
+		x.probe(ctx, q, subjects)
+	}
 	report := explain.Explain(q, node, subjects, time.Now())
+	complete(report, q, ports, more)
+	return report, ctx.Err()
+}
+
+// begin waits for the turn of a report, which done ends.
+func (x *Explainer) begin(ctx context.Context) (done func(), err error) {
+	select {
+	case x.turn <- struct{}{}:
+		return func() { <-x.turn }, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// complete says how many service ports are left out, and which names are near to one that is not known.
+func complete(report *explain.Report, q explain.Query, ports []*service.Port, more int) {
 	if more > 0 {
 		report.Omit(more)
 	}
 	if !report.Known() {
 		report.Nearest = explain.Nearest(q, ports)
 	}
-	return report, ctx.Err()
 }
 
 // connection resolves the id of a connection in a query to its Service and client.
@@ -120,7 +158,7 @@ func (x *Explainer) node() explain.Node {
 		NodePorts: x.facts.NodePorts.Here(),
 		Name:      cfg.NodeName, Mode: cfg.Mode, Writer: cfg.Writer, Policy: x.facts.Settings.Load().Policy,
 		Scheduler: cfg.IPVS.Scheduler, Local: x.facts.Host.Addresses.Contains, Own: x.own,
-		Inside: x.facts.Host.Detector.InsideByAddress,
+		Inside: x.facts.Host.Detector.InsideByAddress, Path: x.path, SynSent: x.facts.Timeouts().TCP[flows.SynSent],
 	}
 }
 
@@ -148,24 +186,34 @@ func (x *Explainer) leadsToServices(chain string) bool {
 func (x *Explainer) subjects(
 	ctx context.Context, q explain.Query, ports []*service.Port, node *explain.Node,
 ) []explain.Subject {
-	subjects := make([]explain.Subject, len(ports))
+	subjects, refused := make([]explain.Subject, len(ports)), x.facts.Inventory.Refused(ctx)
 	for i, p := range ports {
 		subjects[i].Port = p
 		drained := x.facts.Inventory.drained(p)
 		subjects[i].Drained = func(at netip.AddrPort) bool { return slices.Contains(drained, at) }
 		subjects[i].Ejected = x.facts.Inventory.ejected(p)
+		if refused != nil {
+			of := refused(p.Name)
+			subjects[i].Refused = explain.Refused{Packets: of.Last, Since: of.Since, Until: of.Until}
+		}
 		subjects[i].Waiting = x.facts.Core.Waiting(p.Name.Service())
 		subjects[i].Bound = x.facts.Inventory.Listeners.Fronts().Bound(p.Name)
+		if p.Affinity > 0 {
+			subjects[i].Bindings = x.facts.Inventory.Listeners.Fronts().Bindings(p.Name)
+		}
+		subjects[i].Changes = x.facts.Changes.Last(lastChanges, func(c *changes.Change) bool {
+			return c.Service.Service() == p.Name.Service()
+		})
 		subjects[i].Records = x.facts.Records.Last(lastRecords, q.About(p))
 	}
 	node.Busy = x.standings(ctx, subjects)
 	x.problems(subjects)
-	x.open(subjects)
+	x.open(ctx, q, subjects)
 	ctx, cancel := context.WithTimeout(ctx, listTime)
 	defer cancel()
-	x.flows(ctx, subjects) // before the rules, which may take all the time that there is
-	if q.Pod == "" && !q.Endpoint.IsValid() && len(subjects) > 0 {
-		x.hostRules(ctx, subjects, node)
+	x.flows(ctx, q, subjects, node) // before the rules, which may take all the time that there is
+	if slices.ContainsFunc(ports, q.HasRules) {
+		x.hostRules(ctx, q, subjects, node)
 	}
 	return subjects
 }
@@ -201,52 +249,69 @@ func (x *Explainer) standings(ctx context.Context, subjects []explain.Subject) e
 
 // problems adds what of a Service cannot be served.
 func (x *Explainer) problems(subjects []explain.Subject) {
-	of := map[service.Name][]string{}
+	of := map[service.Name][]translate.Problem{}
 	for _, s := range subjects {
 		of[s.Port.Name.Service()] = nil
 	}
 	x.facts.Cache.EachProblem(func(name service.Name, p translate.Problem) {
-		if _, wanted := of[name]; wanted {
-			of[name] = append(of[name], p.Error())
+		if all, wanted := of[name]; wanted {
+			of[name] = append(all, p)
 		}
 	})
 	for i := range subjects {
 		s := &subjects[i]
-		s.Problems = append(slices.Clone(of[s.Port.Name.Service()]), x.facts.Inventory.Problems.ofFrontends(s.Port)...)
+		for _, p := range of[s.Port.Name.Service()] {
+			if text, is := p.OfAnnotation(); is {
+				s.Ignored = append(s.Ignored, text)
+			} else {
+				s.Problems = append(s.Problems, p.Error())
+			}
+		}
+		slices.Sort(s.Ignored)
+		slices.Sort(s.Problems)
+		s.Problems = append(s.Problems, x.facts.Inventory.Problems.ofFrontends(s.Port)...)
 	}
 }
 
-// open counts the connections of service ports that may have so many at most, or so many of each client.
-func (x *Explainer) open(subjects []explain.Subject) {
-	at := map[service.PortName]int{}
-	for i, s := range subjects {
-		p := s.Port.Policy.Or(x.facts.Settings.Load().Policy)
-		if p.Shares.MaxConnectionsPerClient > 0 {
-			subjects[i].OpenOf = map[netip.Addr]int{}
-		}
-		if p.MaxConnections > 0 || subjects[i].OpenOf != nil {
-			at[s.Port.Name] = i
+// open adds the open connections of service ports, with what the kernel knows of the sockets of some of them, and
+// counts those of service ports that may have so many at most, or so many of each client.
+func (x *Explainer) open(ctx context.Context, q explain.Query, subjects []explain.Subject) {
+	of := map[service.PortName]*explain.Subject{}
+	for i := range subjects {
+		s := &subjects[i]
+		of[s.Port.Name] = s
+		if s.Port.Policy.Or(x.facts.Settings.Load().Policy).Shares.MaxConnectionsPerClient > 0 {
+			s.OpenOf = map[netip.Addr]int{}
 		}
 	}
-	if len(at) == 0 {
-		return
-	}
-	for _, live := range x.facts.Core.Snapshot() {
-		i, ok := at[live.Service]
-		if !ok {
+	for live := range x.facts.Core.All() {
+		s := of[live.Service]
+		if s == nil {
 			continue
 		}
-		subjects[i].Open[inet.FamilyOf(live.Client.Addr())]++
-		if of := subjects[i].OpenOf; of != nil {
-			of[live.Client.Addr()]++
+		s.Open[inet.FamilyOf(live.Client.Addr())]++
+		if s.OpenOf != nil {
+			s.OpenOf[live.Client.Addr()]++
 		}
+		switch {
+		case !q.AboutLive(s.Port, live):
+		case len(s.Live) < mostLive:
+			s.Live = append(s.Live, *live)
+		default:
+			s.MoreLive++
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, loopTime)
+	defer cancel()
+	for i := range subjects {
+		x.facts.Core.ReadTCPInfo(ctx, subjects[i].Live[:min(mostRead, len(subjects[i].Live))])
 	}
 }
 
 // hostRules reads the rules of portald and of others from the host, both at once.
-func (x *Explainer) hostRules(ctx context.Context, subjects []explain.Subject, node *explain.Node) {
+func (x *Explainer) hostRules(ctx context.Context, q explain.Query, subjects []explain.Subject, node *explain.Node) {
 	if node.Writer == writers.Netsh {
-		x.show(ctx, subjects)
+		x.show(ctx, q, subjects)
 		return
 	}
 	var all sync.WaitGroup
@@ -256,35 +321,15 @@ func (x *Explainer) hostRules(ctx context.Context, subjects []explain.Subject, n
 			SkipTable: func(_, name string) bool { return name == table }, SkipChain: x.leadsToServices,
 		}.Read(ctx)
 	})
-	x.show(ctx, subjects)
+	x.show(ctx, q, subjects)
 	all.Wait()
 }
 
-func (x *Explainer) show(ctx context.Context, subjects []explain.Subject) {
+func (x *Explainer) show(ctx context.Context, q explain.Query, subjects []explain.Subject) {
 	for i := range subjects {
 		if s := &subjects[i]; s.Applied != nil {
 			s.Shows = true
-			s.Shown, s.ShownErr = x.facts.Writer.Show(ctx, s.Applied.OwnPortals())
+			s.Shown, s.ShownErr = x.facts.Writer.Show(ctx, q.Portals(s.Port, s.Applied.OwnPortals()))
 		}
-	}
-}
-
-// flows adds the entries of the conntrack table.
-func (x *Explainer) flows(ctx context.Context, subjects []explain.Subject) {
-	if x.facts.Config.Writer == writers.Netsh {
-		return // the kernel tracks no flows of Services
-	}
-	err := x.facts.ListFlows(ctx, func(raw []byte) bool {
-		f, ok := flows.Parse(raw)
-		for i := range subjects {
-			s := &subjects[i]
-			if ok && len(s.Flows) < mostFlows && s.Dialled(f.To, f.Protocol, x.facts.Host.Addresses.Contains) {
-				s.Flows = append(s.Flows, f)
-			}
-		}
-		return true
-	})
-	for i := range subjects {
-		subjects[i].FlowsErr = err
 	}
 }

@@ -5,18 +5,21 @@ import (
 	"context"
 	"fmt"
 	"iter"
-	"maps"
 	"net/netip"
 	"slices"
 	"time"
 
 	"github.com/sirupsen/logrus"
 
+	"github.com/portald/portald/platform/inet"
 	"github.com/portald/portald/portal"
 	"github.com/portald/portald/portal/service"
 	"github.com/portald/portald/proxy/adminsocket"
-	"github.com/portald/portald/proxy/balance"
+	"github.com/portald/portald/proxy/changes"
+	"github.com/portald/portald/proxy/kernel/flows"
+	"github.com/portald/portald/proxy/kube/translate"
 	"github.com/portald/portald/proxy/metrics"
+	"github.com/portald/portald/proxy/record"
 	"github.com/portald/portald/proxy/splice"
 	"github.com/portald/portald/proxy/userspace"
 )
@@ -29,10 +32,25 @@ type Inventory struct {
 	PortalAt  func(service.Frontend) *portal.Portal
 	Listeners *userspace.Carrier
 	Totals    func(service.PortName) metrics.Totals
-	OpenBytes func() map[service.PortName]splice.Bytes
-	Problems  *Problems
-	Log       logrus.FieldLogger
+	// EndpointTCP tells what the kernel told of connections that have ended.
+	EndpointTCP func(service.PortName) map[netip.AddrPort]metrics.TCPTotals
+	OpenBytes   func() map[service.PortName]splice.Bytes
+	// Open lists the open connections of userspace mode. The next one overwrites what was yielded.
+	Open      func() iter.Seq[*record.Live]
+	OpenFlows *OpenFlows
+	// Ended tells what has ended of what the kernel carried.
+	Ended func(service.PortName) flows.Ended
+	// EachProblem tells what of Services is not served, or has no effect.
+	EachProblem func(func(service.Name, translate.Problem))
+	Problems    *Problems
+	// Refused tells what rules have refused, read now; nil: it is not known.
+	Refused func(context.Context) RefusedOf
+	History *changes.Log
+	Log     logrus.FieldLogger
 }
+
+// RefusedOf tells what rules have refused of a service port.
+type RefusedOf func(service.PortName) metrics.Refused
 
 // wanted returns the service ports whose names are wanted, in the order of names.
 func (i *Inventory) wanted(name func(string) bool) []*service.Port {
@@ -41,59 +59,131 @@ func (i *Inventory) wanted(name func(string) bool) []*service.Port {
 	return ports
 }
 
+// listing has what one list is made of.
+type listing struct {
+	*Inventory
+	userspace map[service.PortName]int // open connections
+	bytes     map[service.PortName]splice.Bytes
+	kernel    openCounts
+	refused   RefusedOf // nil: it is not known
+	told      map[service.Name][]translate.Problem
+}
+
 // services implements adminsocket.Daemon.Services.
 func (i *Inventory) services(ctx context.Context, name func(string) bool) iter.Seq[*adminsocket.Service] {
 	return func(yield func(*adminsocket.Service) bool) {
-		open := map[service.PortName]int{}
-		i.Listeners.Fronts().Active(func(name service.PortName, live int) { open[name] = live })
-		bytes := i.OpenBytes()
+		l := &listing{
+			Inventory: i, userspace: map[service.PortName]int{}, bytes: i.OpenBytes(), kernel: i.OpenFlows.count(ctx),
+			refused: i.Refused(ctx), told: map[service.Name][]translate.Problem{},
+		}
+		i.Listeners.Fronts().Active(func(name service.PortName, live int) { l.userspace[name] = live })
+		i.EachProblem(func(of service.Name, p translate.Problem) { l.told[of] = append(l.told[of], p) })
 		for _, p := range i.wanted(name) {
-			s := i.service(p, open[p.Name])
-			s.BytesUp += uint64(bytes[p.Name].FromClient)
-			s.BytesDown += uint64(bytes[p.Name].FromEndpoint)
-			if ctx.Err() != nil || !yield(s) {
+			if ctx.Err() != nil || !yield(l.service(p)) {
 				return
 			}
 		}
 	}
 }
 
-func (i *Inventory) service(p *service.Port, open int) *adminsocket.Service {
-	totals := i.Totals(p.Name)
+func (l *listing) service(p *service.Port) *adminsocket.Service {
 	s := &adminsocket.Service{
-		Name: p.Name.Label(), Protocol: p.Name.Protocol.String(), Mode: p.Mode.Or(i.Mode).String(), ModeFrom: "annotation",
-		Frontends: []adminsocket.Frontend{}, Endpoints: len(p.Endpoints), Usable: i.usable(p), Open: open,
-		Ended: totals.Ended, Failed: totals.Failed, BytesUp: totals.FromClient, BytesDown: totals.FromEndpoint,
-		Problem: i.problem(p),
-	}
-	if p.Mode == service.ModeDefault {
-		s.ModeFrom = "default"
+		Name: p.Name.Label(), Protocol: p.Name.Protocol.String(), Mode: p.Mode.Or(l.Mode).String(),
+		ModeFrom: modeFrom(p), DebugUntil: p.DebugUntil,
+		Frontends: []adminsocket.Frontend{}, Endpoints: len(p.Endpoints),
 	}
 	byKind := func(a, b service.Exposure) int { return cmp.Compare(a.Kind, b.Kind) }
 	for _, x := range slices.SortedStableFunc(slices.Values(p.Exposures), byKind) {
-		s.Frontends = append(s.Frontends, i.frontend(p.Name, x))
+		s.Frontends = append(s.Frontends, l.frontend(p.Name, x))
+	}
+	ejected := l.Listeners.Endpoints().Ejected(p.Name)
+	now := &standing{inventory: l.Inventory, port: p, states: l.states(p, ejected), told: l.told[p.Name.Service()]}
+	for _, state := range now.states {
+		if state == string(service.Used) {
+			s.Usable++
+		}
+	}
+	if l.isKernel(p) {
+		ended := l.Ended(p.Name)
+		l.countKernel(s, p.Name, &ended)
+		now.failing = failing(nil, &ended)
+	} else {
+		l.countUserspace(s, p.Name)
+		now.failing = failing(ejected, nil)
+	}
+	if l.refused != nil {
+		packets := l.refused(p.Name).Packets
+		s.RefusedPackets = &packets
+	}
+	if p.Policy.KeepPayload == service.KeepBadlyEnded && p.Name.Protocol == inet.TCP && !l.isKernel(p) {
+		s.KeepPayload = p.Policy.KeepPayload.String()
+	}
+	if s.Problems = now.problems(); len(s.Problems) > 0 {
+		s.Problem = s.Problems[0]
 	}
 	return s
 }
 
-// problem says why a service port is not served as its Service says, empty if it is.
-func (i *Inventory) problem(p *service.Port) string {
-	if mode := p.Mode.Or(i.Mode).Or(service.ModeUserspace); !mode.Carries(p.Name.Protocol) {
-		return fmt.Sprintf("mode: %s does not carry %s, clients are refused; annotate the Service with portald.io/mode: %s",
-			mode, p.Name.Protocol, service.ModeKernel)
+// modeFrom tells why a service port has its mode.
+func modeFrom(p *service.Port) string {
+	switch {
+	case p.DebugUntil != nil:
+		return "debug"
+	case p.Mode == service.ModeDefault:
+		return "default"
 	}
-	return i.Problems.of(p)
+	return "annotation"
 }
 
-func (i *Inventory) usable(p *service.Port) (n int) {
-	drained := i.drained(p)
-	for at, use := range p.Uses() {
-		if use == service.Used && !slices.Contains(drained, p.Endpoints[at].Addr) {
-			n++
-		}
-	}
-	return n
+// countUserspace fills in what this process has carried of a service port, with what the kernel still carries of it
+// since it last did.
+func (l *listing) countUserspace(s *adminsocket.Service, name service.PortName) {
+	totals, kernel, bytes := l.Totals(name), l.kernel.of(name), l.bytes[name]
+	open := l.userspace[name] + kernel.n
+	up := totals.FromClient + uint64(bytes.FromClient) + kernel.fromClient
+	down := totals.FromEndpoint + uint64(bytes.FromEndpoint) + kernel.fromEndpoint
+	s.Open, s.Ended, s.Failed, s.BytesUp, s.BytesDown = &open, &totals.Ended, &totals.Failed, &up, &down
+	s.FailedDials, s.Replays, s.FirstByte = &totals.FailedDials, &totals.Replays, histogramOf(totals.FirstByte)
 }
+
+// histogramOf is a histogram for the API, nil if nothing was counted.
+func histogramOf(c metrics.Counted) *adminsocket.Histogram {
+	if c.Counts == nil {
+		return nil
+	}
+	h := &adminsocket.Histogram{Counts: c.Counts}
+	for _, bound := range c.Bounds {
+		h.BoundsMS = append(h.BoundsMS, milliseconds(bound))
+	}
+	return h
+}
+
+// countKernel fills in what the kernel has carried of a service port, as far as that is known, with what this process
+// still carries of it.
+func (l *listing) countKernel(s *adminsocket.Service, name service.PortName, ended *flows.Ended) {
+	kernel := l.kernel.of(name)
+	if l.kernel != nil {
+		open := kernel.n
+		for _, e := range l.Listeners.Endpoints().Statistics(name) {
+			open += e.Open
+		}
+		s.Open = &open
+	}
+	if ended.Wants != service.RecordsAll && ended.Wants != service.RecordsFailures {
+		return
+	}
+	totals := l.Totals(name)
+	failed := ended.Failed + totals.Failed
+	if s.Failed = &failed; ended.Wants != service.RecordsAll || l.kernel == nil {
+		return
+	}
+	all := ended.Ended + totals.Ended
+	up := ended.FromClient + kernel.fromClient + totals.FromClient + uint64(l.bytes[name].FromClient)
+	down := ended.FromEndpoint + kernel.fromEndpoint + totals.FromEndpoint + uint64(l.bytes[name].FromEndpoint)
+	s.Ended, s.BytesUp, s.BytesDown = &all, &up, &down
+}
+
+func (i *Inventory) isKernel(p *service.Port) bool { return p.Mode.Or(i.Mode) == service.ModeKernel }
 
 // frontend shows a frontend that a service port claims.
 func (i *Inventory) frontend(owner service.PortName, x service.Exposure) adminsocket.Frontend {
@@ -119,54 +209,6 @@ func (i *Inventory) frontend(owner service.PortName, x service.Exposure) adminso
 	return f
 }
 
-// endpoints implements adminsocket.Daemon.Endpoints.
-func (i *Inventory) endpoints(ctx context.Context, name func(string) bool) iter.Seq[*adminsocket.Endpoint] {
-	return func(yield func(*adminsocket.Endpoint) bool) {
-		for _, p := range i.wanted(name) {
-			for _, e := range i.endpointsOf(p) {
-				if ctx.Err() != nil || !yield(e) {
-					return
-				}
-			}
-		}
-	}
-}
-
-// endpointsOf returns the endpoints of a service port, and then those that are no longer its own and still have
-// connections.
-func (i *Inventory) endpointsOf(p *service.Port) (out []*adminsocket.Endpoint) {
-	known := map[netip.AddrPort]balance.Statistics{}
-	for _, s := range i.Listeners.Endpoints().Statistics(p.Name, 0.5, 0.99) {
-		known[s.Address] = s
-	}
-	drained := i.drained(p)
-	show := func(e service.Endpoint, state string) {
-		if state == string(service.Used) && known[e.Addr].Ejected.LeftOut && p.Mode.Or(i.Mode) != service.ModeKernel {
-			state = adminsocket.Ejected
-		}
-		one := &adminsocket.Endpoint{
-			Service: p.Name.Label(), Protocol: p.Name.Protocol.String(), Address: e.Addr, Pod: e.Pod, Node: e.Node,
-			Zone: e.Zone, State: state,
-		}
-		addStatistics(one, known[e.Addr])
-		delete(known, e.Addr)
-		out = append(out, one)
-	}
-	for at, use := range p.Uses() {
-		e, state := p.Endpoints[at], string(use)
-		if use == service.Used && slices.Contains(drained, e.Addr) {
-			state = adminsocket.Drained
-		}
-		show(e, state)
-	}
-	for _, at := range slices.SortedFunc(maps.Keys(known), netip.AddrPort.Compare) {
-		if known[at].Open > 0 {
-			show(service.Endpoint{Addr: at}, adminsocket.Removed)
-		}
-	}
-	return out
-}
-
 // drained returns the endpoints of a service port that get no new connections. The kernel drains none.
 func (i *Inventory) drained(p *service.Port) []netip.AddrPort {
 	if p.Mode.Or(i.Mode) == service.ModeKernel {
@@ -181,29 +223,14 @@ func (i *Inventory) ejected(p *service.Port) func(netip.AddrPort) string {
 	if i.Listeners.Endpoints().Ejections() > 0 && p.Mode.Or(i.Mode) != service.ModeKernel {
 		for _, s := range i.Listeners.Endpoints().Statistics(p.Name) {
 			if s.Ejected.LeftOut {
-				out[s.Address] = fmt.Sprintf("ejected, since it failed connections (%s: %v); one tries it again in %v",
-					s.Ejected.For, s.LastError, time.Until(s.Ejected.Until).Round(100*time.Millisecond))
+				next := "the next connection tries it again"
+				if in := time.Until(s.Ejected.Until).Round(100 * time.Millisecond); in > 0 {
+					next = fmt.Sprintf("one tries it again in %v", in)
+				}
+				out[s.Address] = fmt.Sprintf("ejected, since it failed connections (%s: %v); %s", s.Ejected.For, s.LastError,
+					next)
 			}
 		}
 	}
 	return func(at netip.AddrPort) string { return out[at] }
-}
-
-func addStatistics(e *adminsocket.Endpoint, s balance.Statistics) {
-	e.Open, e.Dials, e.Failures = s.Open, s.Dials, s.Failures
-	at := func(times []time.Duration, i int) *float64 {
-		if times == nil {
-			return nil
-		}
-		ms := milliseconds(times[i])
-		return &ms
-	}
-	e.DialP50ms, e.DialP99ms = at(s.Dial, 0), at(s.Dial, 1)
-	e.FirstByteP50ms, e.FirstByteP99ms = at(s.FirstByte, 0), at(s.FirstByte, 1)
-	if s.Ejected.Is {
-		e.EjectedFor, e.EjectedUntil = s.Ejected.For.String(), &s.Ejected.Until
-	}
-	if s.LastError != nil {
-		e.LastError, e.LastErrorAt = s.LastError.Error(), &s.LastFailure
-	}
 }

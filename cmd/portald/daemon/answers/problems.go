@@ -2,7 +2,6 @@ package answers
 
 import (
 	"fmt"
-	"strings"
 	"sync"
 
 	"github.com/portald/portald/portal"
@@ -51,25 +50,17 @@ func (p *Problems) Failed(f portal.Portal, err error) int {
 	return len(p.frontends)
 }
 
-// of returns the problems of a service port, empty if there is none.
-func (p *Problems) of(port *service.Port) string {
+// ofPort returns why a service port is set aside, empty if it is not.
+func (p *Problems) ofPort(name service.PortName) string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	var all []string
-	if why := p.ports[port.Name]; why != "" {
-		all = append(all, why)
-	}
-	return strings.Join(append(all, p.failedFrontends(port)...), "; ")
+	return p.ports[name]
 }
 
 // ofFrontends returns why frontends of a service port are not served.
-func (p *Problems) ofFrontends(port *service.Port) []string {
+func (p *Problems) ofFrontends(port *service.Port) (all []string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.failedFrontends(port)
-}
-
-func (p *Problems) failedFrontends(port *service.Port) (all []string) {
 	for _, x := range port.Exposures {
 		if f, failed := p.frontends[x.Frontend]; failed && f.owner == port.Name {
 			all = append(all, fmt.Sprintf("%s: %s", x.Frontend, f.why))

@@ -30,6 +30,20 @@ func number[T any](name string, of func(*T) int) column[T] {
 	}
 }
 
+// numberIfAny is a column of a count that may not be known.
+func numberIfAny[T any, N int | uint64](name string, of func(*T) *N) column[T] {
+	return column[T]{
+		name: name,
+		text: func(r *row[T]) string { return inspect.Count(of(&r.now)) },
+		value: func(r *row[T]) float64 {
+			if n := of(&r.now); n != nil {
+				return float64(*n)
+			}
+			return -1
+		},
+	}
+}
+
 // rate is a column of one of the row's rates.
 func rate[T any](name string, which int, write func(float64) string) column[T] {
 	return column[T]{

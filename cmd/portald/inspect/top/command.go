@@ -35,7 +35,7 @@ the first line says so.`,
 
   # From the pod of portald on a node, refreshed every five seconds.
   kubectl -n kube-system exec -it daemonset/portald -- portald top --interval 5s`,
-		Args: cobra.NoArgs,
+		Args: inspect.FlagsOnly,
 	}
 	dial := inspect.AddSocket(cmd)
 	interval := cmd.Flags().Duration("interval", time.Second, "`TIME` between two requests to the daemon")
@@ -58,6 +58,7 @@ the first line says so.`,
 		if err := terminal.Init(); err != nil {
 			return noTerminal(err)
 		}
+		defer dial.HoldMessages()()
 		return newScreen(client, *interval, colorsOf(os.Getenv)).run(ctx, terminal)
 	}
 	return inspect.ReadOnly(cmd)

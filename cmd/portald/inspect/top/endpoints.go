@@ -24,7 +24,7 @@ func newEndpoints(s *screen, of *adminsocket.Service) *list[adminsocket.Endpoint
 		screen: s, title: inspect.Text(service), keys: "Enter connections  d drain  u undrain",
 		columns: endpointColumns(),
 		id:      func(e *adminsocket.Endpoint) string { return e.Address.String() },
-		counts:  func(e *adminsocket.Endpoint) []uint64 { return []uint64{e.Dials, e.Failures} },
+		counts:  func(e *adminsocket.Endpoint) []uint64 { return []uint64{counted(e.Dials), counted(e.Failures)} },
 		fetch: func(ctx context.Context, _ listRequest) (out []adminsocket.Endpoint, err error) {
 			all, err := s.client.Endpoints(ctx, adminsocket.EndpointQuery{
 				ServiceQuery: adminsocket.ServiceQuery{Services: []string{service}}})
@@ -52,11 +52,11 @@ func endpointColumns() []column[adminsocket.Endpoint] {
 		{name: "POD", text: func(r r) string { return inspect.Text(r.now.Pod) }},
 		{name: "NODE", text: func(r r) string { return inspect.Text(r.now.Node) }},
 		{name: "STATE", text: func(r r) string { return inspect.Text(r.now.State) }, paint: paintEndpoint},
-		number("OPEN", func(e *adminsocket.Endpoint) int { return e.Open }),
+		numberIfAny("OPEN", func(e *adminsocket.Endpoint) *int { return e.Open }),
 		rate[adminsocket.Endpoint]("DIALS/S", rateDials, perSecond),
 		rate[adminsocket.Endpoint]("FAILED/S", rateFailures, perSecond).
 			painted(func(r r) meaning { return badIf(r.rates[rateFailures] > 0) }),
-		number("FAILED", func(e *adminsocket.Endpoint) int { return int(e.Failures) }),
+		numberIfAny("FAILED", func(e *adminsocket.Endpoint) *uint64 { return e.Failures }),
 		millis("DIAL-P50", func(e *adminsocket.Endpoint) *float64 { return e.DialP50ms }),
 		millis("DIAL-P99", func(e *adminsocket.Endpoint) *float64 { return e.DialP99ms }),
 		millis("FIRST-BYTE-P50", func(e *adminsocket.Endpoint) *float64 { return e.FirstByteP50ms }),

@@ -1,6 +1,7 @@
 package top
 
 import (
+	"math"
 	"strconv"
 	"time"
 
@@ -15,13 +16,24 @@ type sample struct {
 	counts []uint64
 }
 
+// unknown stands for a count that is not known. It is more than any.
+const unknown = math.MaxUint64
+
+// counted is a count that may not be known.
+func counted(n *uint64) uint64 {
+	if n == nil {
+		return unknown
+	}
+	return *n
+}
+
 // until returns the rates of counts since the sample, a second. The rates of a new row are unknown, and so is the rate
-// of a count that went back, as after a restart of the daemon.
+// of a count that is not known, or went back, as after a restart of the daemon.
 func (s sample) until(counts []uint64, at time.Time) []float64 {
 	out := make([]float64, len(counts))
 	for i, now := range counts {
 		took := at.Sub(s.at).Seconds()
-		if s.counts == nil || now < s.counts[i] || took <= 0 {
+		if s.counts == nil || now == unknown || now < s.counts[i] || took <= 0 {
 			out[i] = -1
 			continue
 		}

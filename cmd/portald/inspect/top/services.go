@@ -17,7 +17,11 @@ func newServices(s *screen) *list[adminsocket.Service] {
 		columns: serviceColumns(),
 		id:      func(v *adminsocket.Service) string { return v.Name + "/" + v.Protocol },
 		counts: func(v *adminsocket.Service) []uint64 {
-			return []uint64{v.BytesUp, v.BytesDown, v.Ended + uint64(v.Open), v.Failed}
+			begun := counted(v.Ended)
+			if v.Open != nil && begun != unknown {
+				begun += uint64(*v.Open)
+			}
+			return []uint64{counted(v.BytesUp), counted(v.BytesDown), begun, counted(v.Failed)}
 		},
 		fetch: func(ctx context.Context, _ listRequest) ([]adminsocket.Service, error) {
 			return s.client.Services(ctx, adminsocket.ServiceQuery{})
@@ -37,7 +41,7 @@ func serviceColumns() []column[adminsocket.Service] {
 		{name: "PROTO", text: func(r r) string { return inspect.Text(r.now.Protocol) }},
 		{name: "MODE", text: func(r r) string { return inspect.Text(r.now.Mode) }},
 		rate[adminsocket.Service]("NEW/S", rateNew, perSecond),
-		number("OPEN", func(v *adminsocket.Service) int { return v.Open }),
+		numberIfAny("OPEN", func(v *adminsocket.Service) *int { return v.Open }),
 		rate[adminsocket.Service]("FAILED/S", rateFailed, perSecond).
 			painted(func(r r) meaning { return badIf(r.rates[rateFailed] > 0) }),
 		rate[adminsocket.Service]("UP/S", rateUp, bytesPerSecond),

@@ -18,15 +18,17 @@ import (
 func market(t *testing.T) *bed {
 	b := newBed(t)
 	b.services = []adminsocket.Service{
-		{Name: "shop/cart:http", Protocol: "tcp", Mode: "userspace", Endpoints: 2, Usable: 2, Open: 3, Ended: 100},
-		{Name: "shop/dns", Protocol: "udp", Mode: "kernel", Endpoints: 1, Problem: "spec.ports[0]: no"},
+		{Name: "shop/cart:http", Protocol: "tcp", Mode: "userspace", Endpoints: 2, Usable: 2, Open: new(3),
+			Ended: new(uint64(100)), Failed: new(uint64(0)), BytesUp: new(uint64(0))},
+		{Name: "shop/dns", Protocol: "udp", Mode: "kernel", Endpoints: 1, Ended: new(uint64(0)), BytesUp: new(uint64(0)),
+			Problem: "spec.ports[0]: no"},
 	}
 	dial := 1.25
 	b.endpoints = []adminsocket.Endpoint{
 		{Service: "shop/cart:http", Protocol: "tcp", Address: addr("10.1.1.1:8080"), Pod: "shop/cart-a", State: "used",
-			Open: 1, Dials: 50, DialP50ms: &dial},
+			Open: new(1), Dials: new(uint64(50)), DialP50ms: &dial},
 		{Service: "shop/cart:http", Protocol: "tcp", Address: addr("10.1.1.2:8080"), Pod: "shop/cart-b", State: "used",
-			Dials: 50, Failures: 5, LastError: "connection refused", LastErrorAt: new(time.Time)},
+			Dials: new(uint64(50)), Failures: new(uint64(5)), LastError: "connection refused", LastErrorAt: new(time.Time)},
 		{Service: "shop/cart:http", Protocol: "udp", Address: addr("10.1.1.3:8080")},
 	}
 	b.connections = []adminsocket.Connection{conn(1, "shop/cart:http", "10.0.0.1:1001", 1000),
@@ -45,15 +47,15 @@ func market(t *testing.T) *bed {
 func TestServices(t *testing.T) {
 	b := market(t)
 	steady := b.grows(func() {
-		b.services[1].Ended += 1000
-		b.services[1].BytesUp += 1 << 42
+		*b.services[1].Ended += 1000
+		*b.services[1].BytesUp += 1 << 42
 	})
 	b.want("TB/s")
 	b.order("NEW/S↓", "shop/dns", "shop/cart:http") // the busiest first
 	steady()
-	b.change(func() { b.services[0].Failed++ })
+	b.change(func() { *b.services[0].Failed++ })
 	b.wantNot("TB/s")
-	b.change(func() { b.services[1].Ended = 0 }) // it started again
+	b.change(func() { *b.services[1].Ended = 0 }) // it started again
 	b.wantNot("TB/s")
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/gdamore/tcell/v2"
 
 	"github.com/portald/portald/proxy/adminsocket"
+	"github.com/portald/portald/proxy/changes"
 	"github.com/portald/portald/proxy/connlog"
 )
 
@@ -83,6 +84,7 @@ func (b *bed) serve() {
 		Drain:   func(e *adminsocket.Endpoint, _ bool) error { return b.drain(e, adminsocket.Drained) },
 		Undrain: func(e *adminsocket.Endpoint) error { return b.drain(e, "used") },
 		Records: b.records,
+		Changes: changes.NewLog(1),
 		Cut: func(id uint64) bool {
 			b.mu.Lock()
 			defer b.mu.Unlock()

@@ -57,6 +57,9 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{- if and .Values.keep.enabled (eq (dig "engine" "" $s.portaldConfig) "goroutine") -}}
 {{- fail "keep.enabled: portaldConfig.engine goroutine gives nothing to a keeper: leave the engine out" -}}
 {{- end -}}
+{{- if and $s.portaldConfig.ui (not $s.portaldConfig.readOnlyAPI) -}}
+{{- fail "portaldConfig.ui: needs portaldConfig.readOnlyAPI: every user of the node may read what the page shows" -}}
+{{- end -}}
 {{- if and .Values.podMonitor.enabled (regexMatch "^(127\\.|\\[::1\\]|$)|:0$" $s.config.metricsBindAddress) -}}
 {{- fail (printf "podMonitor.enabled: Prometheus cannot reach config.metricsBindAddress %q: give one such as 0.0.0.0:10249" $s.config.metricsBindAddress) -}}
 {{- end -}}
