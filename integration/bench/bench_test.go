@@ -73,6 +73,9 @@ func TestEveryFigureIsMeasured(t *testing.T) {
 				if fig.name == "kB" && len(v) == 1 && !math.IsNaN(v[0]) {
 					continue // memory that the process frees meanwhile can exceed that of a few connections
 				}
+				if fig.name == "failed" && c.windows || fig.name == "lost" && len(v) == 1 && v[0] >= 0 {
+					continue // in so short a time Wine may not answer all that it was asked; datagrams may be lost
+				}
 				if len(v) != 1 || math.IsNaN(v[0]) || v[0] < 0 || (v[0] == 0) != zero {
 					t.Errorf("%s, %s, %s: %v", w.name, c.name, fig.name, v)
 				}

@@ -102,9 +102,11 @@ stream {
   server { listen %d; proxy_pass %s; }
   server { listen %d; proxy_pass %s; }
   server { listen %d udp reuseport; proxy_pass %s; proxy_timeout %s; }
+  server { listen %d udp reuseport; proxy_pass %s; proxy_timeout %s; }
 }
 `, module, descriptors(), b.dir, b.dir, descriptors()-100,
-		proxyEcho, b.pod(echoPort), proxyBulk, b.pod(bulkPort), proxyEcho, b.pod(echoPort), udpTimeout)
+		proxyEcho, b.pod(echoPort), proxyBulk, b.pod(bulkPort), proxyEcho, b.pod(echoPort), udpTimeout,
+		proxyBulk, b.pod(bulkPort), udpTimeout)
 	file, err := b.file("nginx.conf", config)
 	if err != nil {
 		return nil, err
@@ -132,6 +134,7 @@ func (b *bed) rules(echo, bulk string) error {
 	rule("tcp", echoPort, echo)
 	rule("tcp", bulkPort, bulk)
 	rule("udp", echoPort, echo)
+	rule("udp", bulkPort, bulk)
 	text.WriteString("COMMIT\n")
 	restore := b.net.Node.Command(b.ctx, "iptables-restore", "--noflush", "--wait")
 	restore.Stdin = strings.NewReader(text.String())

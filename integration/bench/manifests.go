@@ -17,7 +17,8 @@ func (b *bed) manifests(services int) error {
 		return err
 	}
 	var all, targets strings.Builder
-	ports := []port{{"echo", "TCP", echoPort}, {"echo-udp", "UDP", echoPort}, {"bulk", "TCP", bulkPort}}
+	ports := []port{{"echo", "TCP", echoPort}, {"echo-udp", "UDP", echoPort}, {"bulk", "TCP", bulkPort},
+		{"bulk-udp", "UDP", bulkPort}}
 	object(&all, "measured", netip.MustParseAddr(vip), ports, b.endpoints(measured, 0))
 	for i, a := range drawn(services) {
 		object(&all, fmt.Sprint("further-", i), a, ports[:1], b.endpoints(further+i, 0))

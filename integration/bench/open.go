@@ -43,7 +43,7 @@ func (b *bed) open() error {
 	return errors.Join(b.serve("serve", echoPort), b.serve("sink", bulkPort))
 }
 
-// serve runs a server in the pod.
+// serve runs a server in the pod, and returns when it listens.
 func (b *bed) serve(what string, port int) error {
 	at := b.pod(port)
 	if b.mode != userspace {
@@ -55,7 +55,19 @@ func (b *bed) serve(what string, port int) error {
 		return err
 	}
 	b.servers = append(b.servers, cmd)
-	return nil
+	return b.listens(b.pod(port))
+}
+
+// listens waits until a server of the pod accepts connections.
+func (b *bed) listens(at netip.AddrPort) error {
+	var last error
+	for end := time.Now().Add(readyWithin); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+		c, err := b.net.Node.Dial(b.ctx, "tcp", at.String())
+		if last = err; err == nil {
+			return c.Close()
+		}
+	}
+	return fmt.Errorf("nothing listens at %s after %v: %w", at, readyWithin, last)
 }
 
 // up stops a running proxy, starts the proxy, and returns when the service answers.

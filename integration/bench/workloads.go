@@ -12,7 +12,7 @@ import (
 // workloads lists all, in the order of the report.
 func workloads() []workload {
 	return slices.Concat(trafficWorkloads(), []workload{idleWorkload(), tailWorkload()}, controlWorkloads(),
-		[]workload{memoryWorkload(10_000, 100)}, engineWorkloads(), kernelWorkloads(),
+		[]workload{changingWorkload(100), memoryWorkload(10_000, 100)}, engineWorkloads(), kernelWorkloads(),
 		[]workload{flowsWorkload()})
 }
 
@@ -32,6 +32,8 @@ func trafficWorkloads() []workload {
 			load.RR{Proto: "udp", Conns: 64}),
 		churnWorkload("udpnew", "UDP, a new flow for each exchange; 16 at once", withUDP,
 			load.Churn{Proto: "udp", Conns: 16, From: sources()}),
+		datagramsWorkload("udpcut", "UDP in bulk, cut by the sender's kernel", load.Datagrams{Cut: true}),
+		datagramsWorkload("udpplain", "UDP in bulk, 150,000 sent a second", load.Datagrams{Rate: 150_000}),
 	}
 }
 
@@ -51,7 +53,7 @@ func controlWorkloads() []workload {
 // engineWorkloads are those of the traffic that compare portald's engines: epoll, goroutines, and these on Windows; and
 // single exchanges on Linux with client, proxy and server at the same processors for both. Wine has no part in
 // exchanges beside uploads, of which one may take as long as the measurement, nor in a flood of UDP flows, of which
-// Wine 8.0 loses wakeups.
+// Wine 8.0 loses wakeups, nor in datagrams in bulk, of which hardly any arrives.
 func engineWorkloads() []workload {
 	all := append(trafficWorkloads(), idleWorkload())
 	rr1 := slices.IndexFunc(all, func(w workload) bool { return w.name == "rr1" })
@@ -59,7 +61,8 @@ func engineWorkloads() []workload {
 		all = slices.Insert(all, rr1+1+i, placedWorkload(at, load.RR{Proto: "tcp", Conns: 1}))
 	}
 	for i, w := range all {
-		onLinux := w.name == "udpnew" || w.placed || strings.HasPrefix(w.name, "beside")
+		onLinux := slices.Contains([]string{"udpnew", "udpcut", "udpplain"}, w.name) || w.placed ||
+			strings.HasPrefix(w.name, "beside")
 		all[i].name, all[i].engines, all[i].long = "engine-"+w.name, true, true
 		all[i].among = func(c competitor) bool { return engine(c) && !(c.windows && onLinux) }
 	}

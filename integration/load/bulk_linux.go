@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"math"
 	"net/netip"
 	"time"
 
@@ -150,7 +151,12 @@ func (b *bulk) counts(ctx context.Context) error {
 			return err
 		}
 	}
-	for end := time.Now().Add(deadAfter); b.counted < len(b.streams); {
+	least := math.MaxInt
+	var end time.Time
+	for b.counted < len(b.streams) {
+		if left := b.unsent(); left < least || end.IsZero() {
+			least, end = left, time.Now().Add(deadAfter)
+		}
 		events, err := b.poll.wait(100)
 		if err != nil {
 			return err
@@ -164,10 +170,20 @@ func (b *bulk) counts(ctx context.Context) error {
 			return err
 		}
 		if time.Now().After(end) {
-			return fmt.Errorf("%d of %d counts arrived within %v", b.counted, len(b.streams), deadAfter)
+			return fmt.Errorf("%d of %d counts arrived, and nothing moved for %v", b.counted, len(b.streams), deadAfter)
 		}
 	}
 	return nil
+}
+
+// unsent is how many bytes are on their way still, and how many streams without their count.
+func (b *bulk) unsent() int {
+	all := len(b.streams) - b.counted
+	for _, fd := range b.streams {
+		n, _ := unix.IoctlGetInt(fd, unix.SIOCOUTQ) // fails once the stream is closed
+		all += n
+	}
+	return all
 }
 
 func (b *bulk) count(fd int) error {

@@ -47,7 +47,8 @@ type churn struct {
 	buf     [Size]byte
 }
 
-// Run makes connections for the time given. Those that fail are counted, and followed by another.
+// Run makes connections for the time given, and until one succeeds. Those that fail are counted, and
+// followed by another.
 func (c Churn) Run(ctx context.Context) (Result, error) {
 	r := &churn{Churn: c, next: c.At}
 	var err error
@@ -89,7 +90,7 @@ func (r *churn) run(ctx context.Context) (Result, error) {
 			}
 		}
 		now := time.Now()
-		if now.Sub(r.start) >= r.For {
+		if r.over(now, r.For) {
 			return r.result(), nil
 		}
 		if now.Sub(checked) > lostAfter/2 {

@@ -14,12 +14,12 @@ import (
 	"time"
 )
 
-// Command runs the package as a program: the servers "serve", "sink" and "answer", the clients "rr", "churn", "bulk"
-// and "streams" with flags named as the fields of RR, Churn, Bulk and Streams. A client writes its result to out as a
-// line of JSON, and so does "answer". The last of both are told by standard input what to do.
+// Command runs the package as a program: the servers "serve", "sink" and "answer", the clients "rr", "churn", "bulk",
+// "datagrams" and "streams" with flags named as the fields of RR, Churn, Bulk, Datagrams and Streams. A client writes
+// its result to out as a line of JSON, and so does "answer". "answer" and "streams" read on standard input what to do.
 func Command(ctx context.Context, args []string, out io.Writer) error {
 	if len(args) == 0 {
-		return errors.New("load: want serve, sink, answer, rr, churn, bulk or streams")
+		return errors.New("load: want serve, sink, answer, rr, churn, bulk, datagrams or streams")
 	}
 	f := flag.NewFlagSet("load "+args[0], flag.ContinueOnError)
 	switch args[0] {
@@ -33,12 +33,14 @@ func Command(ctx context.Context, args []string, out io.Writer) error {
 		return churnCommand(ctx, f, args[1:], out)
 	case "bulk":
 		return bulkCommand(ctx, f, args[1:], out)
+	case "datagrams":
+		return datagramsCommand(ctx, f, args[1:], out)
 	case "answer":
 		return answerCommand(ctx, f, args[1:], out)
 	case "streams":
 		return streamsCommand(ctx, f, args[1:], out)
 	}
-	return fmt.Errorf("load: %q: want serve, sink, answer, rr, churn, bulk or streams", args[0])
+	return fmt.Errorf("load: %q: want serve, sink, answer, rr, churn, bulk, datagrams or streams", args[0])
 }
 
 func serverCommand(ctx context.Context, f *flag.FlagSet, args []string,
@@ -98,6 +100,19 @@ func bulkCommand(ctx context.Context, f *flag.FlagSet, args []string, out io.Wri
 	f.TextVar(&c.To, "to", netip.AddrPort{}, "`address:port` of a sink")
 	f.IntVar(&c.Streams, "streams", 1, "connections")
 	f.BoolVar(&c.Apart, "apart", false, "a thread for each connection")
+	f.DurationVar(&c.For, "for", time.Second, "how long")
+	if err := f.Parse(args); err != nil {
+		return err
+	}
+	r, err := c.Run(ctx)
+	return report(out, r, err)
+}
+
+func datagramsCommand(ctx context.Context, f *flag.FlagSet, args []string, out io.Writer) error {
+	var c Datagrams
+	f.TextVar(&c.To, "to", netip.AddrPort{}, "`address:port` of a sink")
+	f.BoolVar(&c.Cut, "cut", false, "have the kernel cut what one call sends")
+	f.IntVar(&c.Rate, "rate", 0, "datagrams a second; 0: as many as will go")
 	f.DurationVar(&c.For, "for", time.Second, "how long")
 	if err := f.Parse(args); err != nil {
 		return err

@@ -21,6 +21,16 @@ type tally struct {
 	took   histogram
 }
 
+// patience is how much longer a run lasts where no exchange succeeded in its time, as on a machine that stood still:
+// what was lost by then is no figure of the proxy.
+const patience = 5 * time.Second
+
+// over tells whether a run has ended that is to last so long.
+func (t *tally) over(now time.Time, after time.Duration) bool {
+	ran := now.Sub(t.start)
+	return ran >= after && (t.took.total > 0 || ran >= after+patience)
+}
+
 func (t *tally) result() Result {
 	return Result{
 		Exchanges: int64(t.took.total), Failed: t.failed, Elapsed: time.Since(t.start),

@@ -40,7 +40,8 @@ type rr struct {
 	buf   [Size]byte
 }
 
-// Run connects, then exchanges for the time given. A lost datagram is sent again; a broken connection is an error.
+// Run connects, then exchanges for the time given, and until one was answered. A lost datagram is sent again; a broken
+// connection is an error.
 func (c RR) Run(ctx context.Context) (Result, error) {
 	r := &rr{RR: c}
 	defer r.close()
@@ -99,7 +100,7 @@ func (r *rr) exchange(ctx context.Context) error {
 			}
 		}
 		now := time.Now()
-		if now.Sub(r.start) >= r.For {
+		if r.over(now, r.For) {
 			return nil
 		}
 		if now.Sub(checked) > lostAfter/2 {

@@ -14,12 +14,13 @@ import (
 type sink struct {
 	poll *poll
 	ln   int
+	udp  *counter
 	got  map[int]int64 // bytes, by descriptor
 	room byte
 }
 
-// Sink drops what comes by TCP until ctx ends. At the end of a stream it says how many bytes there were: eight bytes,
-// big-endian.
+// Sink drops what comes by TCP and UDP until ctx ends. At the end of a stream it says how many bytes there were, and to
+// a sender of Datagrams that asks how many datagrams: eight bytes, big-endian.
 func Sink(ctx context.Context, at netip.AddrPort) error {
 	s := &sink{ln: -1, got: map[int]int64{}}
 	defer s.close()
@@ -30,8 +31,13 @@ func Sink(ctx context.Context, at netip.AddrPort) error {
 	if s.ln, err = listen(unix.SOCK_STREAM, at); err != nil {
 		return fmt.Errorf("listen at tcp %s: %w", at, err)
 	}
-	if err := s.poll.add(s.ln, s.ln, unix.EPOLLIN); err != nil {
-		return err
+	if s.udp, err = newCounter(at); err != nil {
+		return fmt.Errorf("listen at udp %s: %w", at, err)
+	}
+	for _, fd := range []int{s.ln, s.udp.fd} {
+		if err := s.poll.add(fd, fd, unix.EPOLLIN); err != nil {
+			return err
+		}
 	}
 	for ctx.Err() == nil {
 		events, err := s.poll.wait(200)
@@ -39,9 +45,12 @@ func Sink(ctx context.Context, at netip.AddrPort) error {
 			return err
 		}
 		for i := range events {
-			if fd := int(events[i].Fd); fd == s.ln {
+			switch fd := int(events[i].Fd); fd {
+			case s.ln:
 				s.accept()
-			} else {
+			case s.udp.fd:
+				s.udp.take()
+			default:
 				s.drop(fd)
 			}
 		}
@@ -82,6 +91,9 @@ func (s *sink) close() {
 	}
 	if s.ln >= 0 {
 		closeFD(s.ln)
+	}
+	if s.udp != nil {
+		closeFD(s.udp.fd)
 	}
 	if s.poll != nil {
 		closeFD(s.poll.fd)

@@ -11,7 +11,7 @@ import (
 // systemScenarios need Linux.
 func systemScenarios() []scenario {
 	return slices.Concat(urgentScenarios(), shortageScenarios(), externalScopeScenarios(), transparentScenarios(),
-		sourcePortScenarios(), udpPortScenarios(), markScenarios(), retransmitScenarios(),
+		sourcePortScenarios(), udpPortScenarios(), burstScenarios(), markScenarios(), retransmitScenarios(),
 		missingScenarios(),
 		handOverScenarios(), sessionHandOverScenarios(), deadPeerScenarios(), waitHandOverScenarios(),
 		lastingHandOverScenarios(), slowScenarios(), replayLinuxScenarios(), wholeAnswerNetworkScenarios(),

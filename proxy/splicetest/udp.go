@@ -13,6 +13,7 @@ import (
 func udpScenarios() []scenario {
 	return []scenario{
 		{name: "UDPEcho", run: udpEcho},
+		{name: "UDPBursts", run: udpBursts},
 		{name: "UDPSessions", run: udpSessions},
 		{name: "UDPRepin", run: udpRepin},
 		{name: "UDPRetry", run: udpRetry, needs: Refusals},

@@ -189,6 +189,16 @@ func sysSendmmsg(fd int, msgs []mmsghdr) (int, syscall.Errno) {
 	return int(n), e
 }
 
+func sysSendmsg(fd int, msg *unix.Msghdr) syscall.Errno {
+	for {
+		_, _, e := syscall.RawSyscall(unix.SYS_SENDMSG, uintptr(fd), uintptr(unsafe.Pointer(msg)),
+			unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)
+		if e != unix.EINTR {
+			return e
+		}
+	}
+}
+
 // mmsghdr is the kernel's struct mmsghdr.
 type mmsghdr struct {
 	hdr unix.Msghdr
@@ -256,6 +266,18 @@ func putPktinfo(b []byte, local netip.Addr, iface uint32) int {
 	}
 	binary.NativeEndian.PutUint32(data[16:], iface)
 	return pktinfo6Space
+}
+
+// nextControl splits off the first of some control messages.
+func nextControl(b []byte) (first, rest []byte) {
+	if len(b) < unix.SizeofCmsghdr {
+		return nil, nil
+	}
+	size := int((*unix.Cmsghdr)(unsafe.Pointer(&b[0])).Len)
+	if size < unix.SizeofCmsghdr || size > len(b) {
+		return nil, nil
+	}
+	return b[:size], b[min(len(b), (size+7)&^7):]
 }
 
 // pktinfo reads the local address, and the index of the interface that it came in by.

@@ -1,6 +1,7 @@
 package epoll
 
 import (
+	"encoding/binary"
 	"net/netip"
 	"syscall"
 	"unsafe"
@@ -24,8 +25,15 @@ type datagrams struct {
 	in   envelope
 	out  envelope
 
-	from int // the bound socket that the replies in out leave from
-	wait int
+	tags     [batch]uint32 // of the clients of those in in: of one client they are equal
+	segments [batch]int    // the size at which these are to be cut, 0: they are one datagram each
+	taken    [batch]bool   // of these, have been handed to a session
+	together segments      // of one session, on their way to its endpoint
+
+	from   int // the bound socket that the replies in out leave from
+	wait   int
+	to     [batch]*udpClient // whose these are
+	merged [batch]mmsghdr    // these, several of a client in one
 }
 
 // udpClient is the source of a client's datagrams, and the destination of the replies to them.
@@ -33,6 +41,20 @@ type udpClient struct {
 	name  sockaddr
 	local netip.Addr // that it sends to
 	iface uint32     // index of the interface that it came in by
+	whole whole      // of the way to it
+}
+
+func (c *udpClient) key() splice.SessionKey {
+	return splice.SessionKey{Client: c.name.addr(), Local: c.local}
+}
+
+// tag tells most clients apart: by the port and by a part of the address.
+func (c *udpClient) tag() uint32 {
+	part := c.name.raw.Flowinfo // of IPv4, in its place the address
+	if c.name.raw.Family == unix.AF_INET6 {
+		part = binary.NativeEndian.Uint32(c.name.raw.Addr[12:])
+	}
+	return part ^ uint32(c.name.raw.Port)
 }
 
 // envelope is a batch of datagrams with their addresses.
@@ -42,7 +64,7 @@ type envelope struct {
 	iovs    [batch]unix.Iovec
 	plainIO [batch]unix.Iovec
 	clients [batch]udpClient
-	control [batch][pktinfo6Space]byte
+	control [batch][pktinfo6Space + segmentSpace]byte
 	bytes   *[batch][maxDatagram]byte
 }
 
@@ -76,20 +98,30 @@ func (d *datagrams) receive(fd int) (int, syscall.Errno) {
 		v.iovs[i].SetLen(maxDatagram)
 		h := &v.msgs[i].hdr
 		h.Namelen = unix.SizeofSockaddrInet6
-		h.SetControllen(pktinfo6Space)
+		h.SetControllen(len(v.control[i]))
 	}
 	return sysRecvmmsg(fd, v.msgs[:])
 }
 
-// datagram returns one of those received, which is valid until the next receive, and its client.
-func (d *datagrams) datagram(i int) (data []byte, from *udpClient) {
+// open reads of one of those received whose it is.
+func (d *datagrams) open(i int) {
 	v := &d.in
 	h := &v.msgs[i].hdr
-	from = &v.clients[i]
+	from := &v.clients[i]
 	from.name.size = h.Namelen
-	from.local, from.iface = pktinfo(v.control[i][:h.Controllen])
-	return v.bytes[i][:v.msgs[i].n], from
+	d.segments[i] = 0
+	for control, rest := nextControl(v.control[i][:h.Controllen]); control != nil; control, rest = nextControl(rest) {
+		if size := segment(control); size > 0 {
+			d.segments[i] = size
+		} else {
+			from.local, from.iface = pktinfo(control)
+		}
+	}
+	d.tags[i], d.taken[i] = from.tag(), false
 }
+
+// piece is what was received at a time, valid until the next receive.
+func (d *datagrams) piece(i int) []byte { return d.in.bytes[i][:d.in.msgs[i].n] }
 
 // repliesAtOnce bounds what one event of a session may put into the batch.
 const repliesAtOnce = 8
@@ -112,6 +144,7 @@ func (d *datagrams) reply(bound, socket int, to *udpClient) (n int, size int64, 
 		size += int64(bytes)
 		v.iovs[i].SetLen(bytes)
 		v.clients[i].name = to.name
+		d.to[i] = to
 		h := &v.msgs[i].hdr
 		h.Namelen = to.name.size
 		h.SetControllen(putPktinfo(v.control[i][:], to.local, to.iface))
@@ -120,23 +153,67 @@ func (d *datagrams) reply(bound, socket int, to *udpClient) (n int, size int64, 
 	return n, size, 0
 }
 
-// flush sends the queued replies. One that cannot be sent is counted and skipped.
+// flush sends the queued replies, those of one client and size in one message. One that cannot be sent is counted and
+// skipped.
 func (d *datagrams) flush() {
 	if d.wait == 0 {
 		return
 	}
-	for from := 0; from < d.wait; {
-		n, e := sysSendmmsg(d.from, d.out.msgs[from:d.wait])
+	n := d.merge()
+	for from, first := 0, 0; from < n; {
+		sent, e := sysSendmmsg(d.from, d.merged[from:n])
 		if e == unix.EINTR {
 			continue
 		}
 		if e != 0 {
-			n = 1
-			d.core.Shortages().DatagramDropped()
+			sent = 1
+			d.sendSingly(first, int(d.merged[from].hdr.Iovlen), e)
 		}
-		from += n
+		for range sent {
+			first += int(d.merged[from].hdr.Iovlen)
+			from++
+		}
 	}
+	clear(d.to[:d.wait])
 	d.wait, d.from = 0, -1
+}
+
+// merge puts queued replies together, as many as leave in one message.
+func (d *datagrams) merge() (n int) {
+	v := &d.out
+	for i := 0; i < d.wait; n++ {
+		size := int(v.iovs[i].Len)
+		bytes, next := size, i+1
+		for ; next < d.wait && d.to[next] == d.to[i] && d.to[i].whole.carries(size); next++ {
+			more := int(v.iovs[next].Len)
+			if !joins(size, bytes, more) {
+				break
+			}
+			bytes += more
+		}
+		m := &d.merged[n]
+		*m = v.msgs[i]
+		if next-i > 1 {
+			m.hdr.SetIovlen(next - i)
+			at := int(m.hdr.Controllen)
+			m.hdr.SetControllen(at + putSegment(v.control[i][at:], size))
+		}
+		i = next
+	}
+	return n
+}
+
+// sendSingly sends replies that could not leave together, and drops one that could not leave by itself.
+func (d *datagrams) sendSingly(first, n int, e syscall.Errno) {
+	if n > 1 && cannotCut(e) {
+		d.to[first].whole = whole(d.out.iovs[first].Len)
+	}
+	for i := first; i < first+n; i++ {
+		if n > 1 && cannotCut(e) && sysSendmsg(d.from, &d.out.msgs[i].hdr) == 0 {
+			continue
+		}
+		d.core.Shortages().DatagramDropped()
+	}
 }
 
 // datagramOptions are the options of bound sockets: they report the local address that a datagram was sent to.

@@ -14,6 +14,7 @@ type session struct {
 	splice.Session
 	u       *udpSocket
 	client  udpClient
+	whole   whole // of the way to the endpoint
 	fd      int
 	dup     int // of fd, while the session is handed over; else -1
 	id      uint32
@@ -38,7 +39,7 @@ func (s *session) connect(endpoint netip.AddrPort, as netip.Addr) syscall.Errno 
 	if e != 0 {
 		return e
 	}
-	s.fd = fd
+	s.fd, s.whole = fd, 0
 	l.dialer.mark(fd)
 	if as.IsValid() {
 		l.dialer.showClient(fd, as)
@@ -120,6 +121,47 @@ func (s *session) Forward(data []byte) {
 	default: // a full queue, a datagram too large, no route: lost, as datagrams may be
 		s.Dropped()
 	}
+}
+
+// take has a datagram of the client leave with the next ones, of which send sends the last.
+func (s *session) take(data []byte, together *segments) {
+	s.Received(data, s.u.l.now)
+	if s.Buffer(data) {
+		return
+	}
+	if !together.add(data) {
+		s.send(together)
+		together.add(data)
+	}
+}
+
+// send forwards datagrams that have come one after the other and not been buffered, and forgets them.
+func (s *session) send(all *segments) {
+	next := 0
+	if all.n > 1 && s.fd >= 0 && s.whole.carries(all.size) {
+		switch e := all.send(s.fd); {
+		case e == 0:
+			s.Sent(all.bytes)
+			next = all.n
+		case e == unix.ECONNREFUSED: // none was sent, as in Forward
+			s.Refused(e, all.data(0))
+			next = 1
+		case cannotCut(e):
+			s.whole = whole(all.size)
+		default:
+			for ; next < all.n; next++ {
+				s.Dropped()
+			}
+		}
+	}
+	for ; next < all.n; next++ {
+		if s.Over() {
+			s.u.deliver(all.data(next), &s.client)
+		} else {
+			s.Forward(all.data(next))
+		}
+	}
+	all.n = 0
 }
 
 // ready receives replies and queues them for the client.

@@ -35,6 +35,7 @@ func (u *udpSocket) start() {
 	if u.paused {
 		return
 	}
+	gather(u.fd, true)
 	id, e := u.l.watch(u.fd, unix.EPOLLIN, u, 0)
 	u.id, u.watched = id, e == 0
 	if e != 0 {
@@ -74,6 +75,9 @@ func (u *udpSocket) File() int { return u.fd }
 func (u *udpSocket) Pause() {
 	if u.paused || u.closed {
 		return
+	}
+	gather(u.fd, false) // a successor of another version may not know how to cut
+	for n := 0; u.receive() && n < mostQueued; n++ {
 	}
 	u.paused = true
 	u.l.dgrams.flush()
@@ -138,28 +142,75 @@ func (u *udpSocket) ready(uint32, uint8) {
 	if u.closed {
 		return
 	}
+	u.receive()
+}
+
+// mostQueued is more batches than a socket's queue has.
+const mostQueued = 64
+
+// receive takes a batch from clients, and tells whether there may be more.
+func (u *udpSocket) receive() bool {
 	d := u.l.dgrams
 	n, e := d.receive(u.fd)
 	if e != 0 {
-		return // EAGAIN, or a pending error, which is cleared by now
+		return false // EAGAIN, or a pending error, which is cleared by now
 	}
 	for i := range n {
-		data, from := d.datagram(i)
-		u.deliver(data, from)
+		d.open(i)
+	}
+	for i := range n {
+		if !d.taken[i] {
+			u.deliverOf(i, n)
+		}
+	}
+	return n == batch
+}
+
+// deliverOf hands the datagrams of one client, which are among n from the first one on, to its session. Several of one
+// size leave in one call.
+func (u *udpSocket) deliverOf(first, n int) {
+	d, from := u.l.dgrams, &u.l.dgrams.in.clients[first]
+	key := from.key()
+	var s *session
+	for i := first; i < n; i++ {
+		if i != first && (d.tags[i] != d.tags[first] || d.taken[i] || d.in.clients[i].key() != key) {
+			continue
+		}
+		d.taken[i] = true
+		for rest, more := d.piece(i), true; more; {
+			var data []byte
+			data, rest, more = cut(rest, d.segments[i])
+			if s == nil || s.Over() {
+				s = u.session(key, from)
+			}
+			if s != nil {
+				s.take(data, &d.together)
+			}
+		}
+	}
+	if s != nil {
+		s.send(&d.together)
 	}
 }
 
-func (u *udpSocket) deliver(data []byte, from *udpClient) {
-	key := splice.SessionKey{Client: from.name.addr(), Local: from.local}
-	s, ok := u.sessions.Find(key).(*session)
-	if !ok {
-		s = &session{u: u, client: *from, fd: -1, dup: -1}
-		if !u.sessions.Open(&s.Session, s, key, int(from.iface), u.l.now) {
-			return
-		}
+// session finds a client's session, or opens one. nil: it gets none.
+func (u *udpSocket) session(key splice.SessionKey, from *udpClient) *session {
+	if s, ok := u.sessions.Find(key).(*session); ok {
+		return s
 	}
-	s.Received(data, u.l.now)
-	s.Forward(data)
+	s := &session{u: u, client: *from, fd: -1, dup: -1}
+	if !u.sessions.Open(&s.Session, s, key, int(from.iface), u.l.now) {
+		return nil
+	}
+	return s
+}
+
+// deliver hands one datagram to its session.
+func (u *udpSocket) deliver(data []byte, from *udpClient) {
+	if s := u.session(from.key(), from); s != nil {
+		s.Received(data, u.l.now)
+		s.Forward(data)
+	}
 }
 
 // Deliver implements SessionSocket.
