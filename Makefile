@@ -31,7 +31,7 @@ RUN_NEEDS   := iptables=iptables ip=iproute2 nsenter=util-linux
 BENCH_NEEDS := $(RUN_NEEDS) nft=nftables haproxy=haproxy nginx=nginx iperf3=iperf3 \
 	/usr/lib/nginx/modules/ngx_stream_module.so=libnginx-mod-stream
 TEST_NEEDS  := $(BENCH_NEEDS) gcc=gcc /usr/include/stdlib.h=libc6-dev \
-	curl=curl git=git dig=bind9-dnsutils redis-server=redis-server redis-cli=redis-tools /lib/systemd/systemd=systemd
+	curl=curl git=git dig=bind9-dnsutils tshark=tshark tcpdump=tcpdump redis-server=redis-server redis-cli=redis-tools /lib/systemd/systemd=systemd
 
 FLAPS_NEEDS := $(RUN_NEEDS) nft=nftables curl=curl redis-server=redis-server redis-benchmark=redis-tools \
 	setpriv=util-linux /usr/lib/postgresql/15/bin/initdb=postgresql-15
@@ -48,14 +48,14 @@ PIPELINE := chdb@3.4.0 @bpinternal/verel@0.2.0 yaml@2.9.1
 
 .DEFAULT_GOAL := help
 .PHONY: help build man notice release check-release vulnerabilities demo kubetest unit test test-all test-api test-ipvs \
-	test-windows test-arm64 check-deploy \
+	test-windows test-arm64 test-ui check-deploy \
 	check-pipeline lint bench bench-scale flaps handover crashes chaos migrate fuzz restarts clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
 
-build:  ## bin/portald, static
-	CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=$(VCS) -o $(BIN)/portald ./cmd/portald
+build:  ## bin/portald and bin/kubectl-portald, static
+	CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=$(VCS) -o $(BIN)/ ./cmd/portald ./cmd/kubectl-portald
 
 man: build  ## bin/man, a man page for each command
 	$(BIN)/portald man --dir $(BIN)/man
@@ -94,38 +94,37 @@ KUBETEST_FLAGS := -trimpath -buildvcs=false
 
 GOTESTSUM := gotestsum gotest.tools/gotestsum@v1.13.0
 # go test with one line at the end that says how many tests passed. A failure is a failure: nothing runs again.
-GOTEST = "$$(GO=$(GO) .ci/tool $(GOTESTSUM))" --format pkgname-and-test-fails --format-hide-empty-pkg --hide-summary=skipped --
-# Packages that need the control plane, and those that run portald.exe.
-OF_API     := /integration/(api|migrate|cluster|scale)$$
-OF_WINDOWS := /integration/(wine|windows)$$
+SUMMED = "$$(GO=$(GO) .ci/tool $(GOTESTSUM))" --format pkgname-and-test-fails --format-hide-empty-pkg --hide-summary=skipped
+# In integration portald alone has the race detector, whatever else runs there: see .ci/test. make lint vets, and nobody
+# debugs what is linked here.
+UNVETTED    := -vet=off -ldflags=-w -count=1 -timeout 20m
+INTEGRATION := RACE_PORTALD=1 CGO_ENABLED=0
 
 unit:  ## what to run after each edit: no root, no namespaces, half a minute
-	@$(GOTEST) -short -p 6 $$($(GO) list ./cmd/... ./platform/... ./portal/... ./proxy/...)
+	@$(SUMMED) -- -short -p 6 $$($(GO) list ./cmd/... ./platform/... ./portal/... ./proxy/...)
 
-# The suites of both engines do not run beside each other: the first one begins at once, the other comes much later.
 test:  ## all tests that need no control plane, no virtual machine and no Wine, with the race detector; REQUIRE_ALL=1: none is skipped
 	@.ci/need $(TEST_NEEDS)
 	@.ci/may-make-namespaces
 	@GO=$(GO) .ci/landed $$(cat .ci/version-before) >/dev/null || test $$? = 3
-	@OTHER_PARTS="api ipvs" CGO_ENABLED=1 $(GOTEST) -race -count=1 -timeout 20m \
-		$$($(GO) list ./proxy/splice/goroutine ./... | grep -vE '$(OF_API)|$(OF_WINDOWS)')
+	@GO=$(GO) $(SUMMED) --raw-command -- .ci/test
 
-test-all: test test-api test-ipvs test-windows  ## the same, and the tests of all other parts
+test-all: test test-api test-ipvs test-windows test-ui  ## the same, and the tests of all other parts
 
 test-api: kubetest  ## the tests beside a control plane: API server, kube-proxy
-	@.ci/need $(TEST_NEEDS)
+	@.ci/need $(TEST_NEEDS) chromium=chromium
 	@.ci/may-make-namespaces
-	cd integration/kubetest && CGO_ENABLED=1 $(GO) test -race -count=1 ./plane
-	cd integration/kubetest && $(AS_KUBETEST) test $(KUBETEST_FLAGS) -count=1 ./surface
-	@OTHER_PARTS=ipvs KUBETEST=$(abspath $(BIN)/kubetest) CGO_ENABLED=1 $(GOTEST) -race -count=1 -timeout 20m \
-		./integration/api ./integration/migrate ./integration/cluster ./integration/scale
-	@KUBETEST=$(abspath $(BIN)/kubetest) CGO_ENABLED=1 $(GOTEST) -race -count=1 -timeout 20m -run TestDeployed ./integration/modes
+	cd integration/kubetest && $(AS_KUBETEST) test $(KUBETEST_FLAGS) $(UNVETTED) ./plane ./surface
+	@OTHER_PARTS=ipvs KUBETEST=$(abspath $(BIN)/kubetest) $(INTEGRATION) $(SUMMED) -- -trimpath $(UNVETTED) \
+		./integration/api ./integration/fleet ./integration/migrate ./integration/cluster ./integration/scale
+	@KUBETEST=$(abspath $(BIN)/kubetest) $(INTEGRATION) $(SUMMED) -- -trimpath $(UNVETTED) -run TestDeployed ./integration/modes
 
 # Without hardware support the machine is some twenty times slower than this one: only what needs its kernel runs there.
-VMTEST = CGO_ENABLED=0 VM_MEM=1536M VM_TIMEOUT=900 $(GO) test -count=1 -timeout 16m -exec $(abspath integration/vmrun)
+# It has one processor: two take a quarter more of the host for the same, and leave nothing for what runs beside it.
+VMTEST = CGO_ENABLED=0 VM_CPUS=1 VM_MEM=1536M VM_TIMEOUT=900 $(GO) test -trimpath $(UNVETTED) -timeout 16m -exec $(abspath integration/vmrun)
 test-ipvs: kubetest  ## the part of the tests that needs a kernel with IPVS, in a virtual machine
 	@.ci/need $(VM_NEEDS)
-	CGO_ENABLED=0 $(GO) build -buildvcs=false -o integration/modes/testdata/guest/portald ./cmd/portald
+	CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -o integration/modes/testdata/guest/portald ./cmd/portald
 	@ln -sfn kubetest $(BIN)/kubectl && mkdir -p integration/modes/testdata/guest/deploy
 	PATH=$(abspath $(BIN)):$$PATH deploy/render replace ipvs >integration/modes/testdata/guest/deploy/replace-ipvs.yaml
 	@mkdir -p integration/migrate/testdata/guest
@@ -134,7 +133,7 @@ test-ipvs: kubetest  ## the part of the tests that needs a kernel with IPVS, in 
 	$(VMTEST) -run TestRender ./cmd/portald
 	$(VMTEST) ./portal/ipvs -quick
 	$(VMTEST) -run TestTenants/ipvs ./integration/tenants
-	$(VMTEST) -run 'TestMatrix|TestModeOfAService|TestSwitchUnderLoad|TestServersOfTheHost|TestEndpointsThatAreFrontends|TestKernelRecords|TestAlgorithms' ./integration/modes
+	$(VMTEST) -run 'TestMatrix|TestModeOfAService|TestSwitchUnderLoad|TestServersOfTheHost|TestEndpointsThatAreFrontends|TestKernelRecords|TestAlgorithms|TestRefusedPackets' ./integration/modes
 	$(VMTEST) -run 'TestRestartsUnderLoad|TestKernelDoesNotCarryAlike|TestExplain$$|TestSCTP$$|TestDeployed' ./integration/modes
 	$(VMTEST) -run 'TestClientsCome|TestDatagramsCome|TestWipedRules' ./integration/modes
 	$(VMTEST) -run 'TestAbsence|TestHealthCheckPort|TestLeftoverOfAPod' ./integration/modes
@@ -143,6 +142,12 @@ test-windows: kubetest  ## the tests of the Windows build: of all packages by Wi
 	@.ci/need $(TEST_NEEDS)
 	@.ci/may-make-namespaces
 	@GO=$(GO) KUBETEST=$(abspath $(BIN)/kubetest) .ci/test-windows
+
+UI_NEEDS := $(RUN_NEEDS) chromium=chromium
+test-ui:  ## the page of portald ui, in a headless Chromium; PICTURES=DIR: with pictures of each view
+	@.ci/need $(UI_NEEDS)
+	@.ci/may-make-namespaces
+	@$(INTEGRATION) $(SUMMED) -- -trimpath $(UNVETTED) ./integration/ui $(if $(PICTURES),-pictures $(abspath $(PICTURES)))
 
 test-arm64:  ## the arm64 build, and by qemu the tests of what is pure
 	@GO=$(GO) .ci/test-arm64
@@ -154,21 +159,25 @@ check-deploy: build kubetest  ## what is in deploy/, by the tools that it is for
 	@command -v npm >/dev/null || exit 0; made=$$(.ci/modules $(GRAMMAR)) && ln -sfn "$$made" $(BIN)/grammar
 	PATH=$(abspath $(BIN)):$$PATH PORTALD=$(abspath $(BIN)/portald) GRAMMAR=$(abspath $(BIN)/grammar) deploy/check
 
-check-pipeline:  ## records through Vector's language into ClickHouse; the first time it gets 600 MB by npm
+check-pipeline:  ## records through Vector's language into ClickHouse and Loki's engine; the first time 600 MB by npm, and minutes of CPU
+	@.ci/need node=nodejs npm=npm $(RUN_NEEDS)
+	@.ci/may-make-namespaces
 	@mkdir -p $(BIN)
 	@made=$$(.ci/modules $(PIPELINE)) && ln -sfn "$$made" $(BIN)/pipeline
 	node deploy/records/check.mjs $(abspath $(BIN)/pipeline)
+	@made=$$(GO=$(GO) .ci/logql) && ln -sfn "$$made" $(BIN)/logql
+	PIPELINE=$(abspath $(BIN)/pipeline) LOGQL=$(abspath $(BIN)/logql) REQUIRE_ALL=1 $(INTEGRATION) \
+		$(GO) test -trimpath $(UNVETTED) ./integration/records
 
+# As make build compiles, which has the packages in Go's cache.
+CACHED := CGO_ENABLED=0 GOFLAGS=-trimpath
 # U1000 is left out on windows: much of what both systems compile is called on Linux alone.
 lint: $(STATICCHECK)  ## gofmt, vet and staticcheck, for linux and windows
 	@bad=$$($$($(GO) env GOROOT)/bin/gofmt -l cmd integration platform portal proxy) && \
 		test -z "$$bad" || { echo "gofmt would change:" $$bad; exit 1; }
-	GOOS=linux $(GO) vet ./...
-	GOOS=windows $(GO) vet ./...
-	GOOS=linux $(STATICCHECK) ./...
-	GOOS=windows $(STATICCHECK) -checks inherit,-U1000 ./...
-	cd integration/kubetest && $(GO) vet ./plane && $(abspath $(STATICCHECK)) ./plane
-	cd integration/kubetest && $(AS_KUBETEST) vet $(KUBETEST_FLAGS) ./surface
+	@.ci/beside 'export GOOS=linux; $(CACHED) $(GO) vet ./... && $(CACHED) $(STATICCHECK) ./...' \
+		'export GOOS=windows; $(CACHED) $(GO) vet ./... && $(CACHED) $(STATICCHECK) -checks inherit,-U1000 ./...' \
+		'cd integration/kubetest && $(AS_KUBETEST) vet $(KUBETEST_FLAGS) ./plane ./surface && $(CACHED) GOWORK=off $(abspath $(STATICCHECK)) ./plane'
 
 $(STATICCHECK):
 	GOBIN=$(abspath $(BIN)) $(GO) install honnef.co/go/tools/cmd/staticcheck@$(STATICCHECK_VERSION)
