@@ -5,7 +5,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/portald/portald/integration/bed"
 )
@@ -44,7 +43,7 @@ func TestHealthAndMetrics(t *testing.T) {
 		`portald_connection_records_dropped_total`:                                               0,
 		`portald_connections_active{protocol="tcp",` + cart + `}`:                                0,
 	} {
-		if !bed.Within(3*time.Second, func() bool { return d.Metric(series) == want }) {
+		if !bed.Within(bed.Patience, func() bool { return d.Metric(series) == want }) {
 			t.Errorf("%s is %v, want %v", series, d.Metric(series), want)
 		}
 	}

@@ -43,13 +43,13 @@ func (l *lasting) start(ctx context.Context, clients int) {
 }
 
 func (l *lasting) connection(ctx context.Context) {
-	c, err := bed.Dial(5*time.Second, l.Client, "tcp", bed.HostPort(bed.IP4, 80))
+	c, err := bed.Dial(bed.AnswerTimeout, l.Client, "tcp", bed.HostPort(bed.IP4, 80))
 	if err != nil {
 		time.Sleep(10 * time.Millisecond)
 		return
 	}
 	defer c.Close()
-	c.SetDeadline(time.Now().Add(5 * time.Second))
+	c.SetDeadline(time.Now().Add(bed.AnswerTimeout))
 	r := bufio.NewReader(c)
 	pod, err := r.ReadString('\n')
 	if err != nil {
@@ -71,7 +71,7 @@ func (l *lasting) connection(ctx context.Context) {
 }
 
 func (l *lasting) ask(c net.Conn, r io.Reader) error {
-	c.SetDeadline(time.Now().Add(5 * time.Second))
+	c.SetDeadline(time.Now().Add(bed.AnswerTimeout))
 	if _, err := io.WriteString(c, "question"); err != nil {
 		return err
 	}

@@ -27,7 +27,7 @@ func runHere(t *testing.T, run func(context.Context, netip.AddrPort) error) neti
 		}
 	})
 	t.Cleanup(func() { cancel(); wg.Wait() })
-	for end := time.Now().Add(5 * time.Second); ; time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
 		c, err := net.Dial("tcp", at.String())
 		if err == nil {
 			c.Close()

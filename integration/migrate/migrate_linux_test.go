@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"syscall"
-	"time"
 
 	"github.com/portald/portald/integration/bed"
 )
@@ -90,7 +89,7 @@ func (m *migration) thereAndBack(w proxyMode) {
 		userspace = open(m.Bed, "by portald in userspace", m.addresses...)
 	}
 	m.proxy.start()
-	if !bed.Within(bed.VMTimeout(20*time.Second), func() bool { return m.sees(m.ruleset()) }) {
+	if !bed.Within(bed.Patience, func() bool { return m.sees(m.ruleset()) }) {
 		m.Fatalf("kube-proxy does not write its rules:\n%s", m.ruleset())
 	}
 	m.load.at("back: kube-proxy serves beside portald")
@@ -113,7 +112,7 @@ func (m *migration) thereAndBack(w proxyMode) {
 	checkOpen(m.Bed, "without portald", kernel...)
 	want := m.want()
 	isSame := func() bool { return slices.Equal(state(m.Bed), want) }
-	if !bed.Within(bed.VMTimeout(5*time.Second), isSame) {
+	if !bed.Within(bed.Patience, isSame) {
 		same(m.Bed, w.name, want, state(m.Bed))
 	}
 	if m.Failed() {
@@ -128,7 +127,7 @@ var kubeNames = regexp.MustCompile(`KUBE-(SVC|SERVICES|NODEPORTS|POSTROUTING)|ta
 // served waits until every address answers.
 func (m *migration) served() {
 	m.Helper()
-	ok := bed.Within(bed.VMTimeout(30*time.Second), func() bool {
+	ok := bed.Within(bed.Patience, func() bool {
 		for _, to := range m.addresses {
 			for _, network := range []string{"tcp", "udp"} {
 				if _, err := bed.AskWithin(bed.SilenceTimeout, m.Client, network, to); err != nil {

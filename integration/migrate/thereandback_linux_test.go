@@ -4,7 +4,6 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/portald/portald/integration/apibed"
 	"github.com/portald/portald/integration/bed"
@@ -93,7 +92,7 @@ func (m *migration) stateOf(proxy *kubeProxy) []string {
 	m.Eventually("kube-proxy to be healthy on the twin", proxy.healthy)
 	defer proxy.stop()
 	rules := ""
-	if !bed.Within(bed.VMTimeout(10*time.Second), func() bool { rules = twin.ruleset(); return m.sees(rules) }) {
+	if !bed.Within(bed.Patience, func() bool { rules = twin.ruleset(); return m.sees(rules) }) {
 		m.Fatalf("kube-proxy has not written all of its rules on the twin:\n%s", rules)
 	}
 	return state(proxy.b)

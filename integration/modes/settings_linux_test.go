@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/portald/portald/integration/bed"
 	"github.com/portald/portald/portal/service"
@@ -114,7 +113,7 @@ func everySetting(b *bed.Bed, m bed.Mode) {
 	}
 	for _, a := range unknownValues() {
 		name, _, _ := strings.Cut(a, ": ")
-		if !bed.Within(5*time.Second, func() bool { return strings.Contains(d.Log.String(), name) }) {
+		if !bed.Within(bed.Patience, func() bool { return strings.Contains(d.Log.String(), name) }) {
 			b.Errorf("the log says nothing of %s", name)
 		}
 	}

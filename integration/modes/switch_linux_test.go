@@ -217,7 +217,11 @@ func TestModeOfAService(t *testing.T) {
 			if err != nil {
 				b.Fatalf("mode %q: %v", c.mode, err)
 			}
-			recorded := bed.Within(time.Second, func() bool {
+			wait := time.Second // for what is not to come
+			if c.records {
+				wait = bed.Patience
+			}
+			recorded := bed.Within(wait, func() bool {
 				for _, r := range d.Records() {
 					if r.Client == a.Client.String() {
 						return true

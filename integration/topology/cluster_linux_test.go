@@ -50,7 +50,7 @@ func TestClusterTranslatesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	from := c.Nets[0].Pod(0)
 	conn, err := from.Dial(ctx, "tcp", netip.AddrPortFrom(c.Nets[1].Pod(0).IPv4, 80).String())

@@ -54,7 +54,7 @@ func TestEveryoneReachesEveryone(t *testing.T) {
 
 // refusal is a reachable host's answer at a port where nobody listens.
 func refusal(t *testing.T, from *Host, to netip.Addr) error {
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	c, err := from.Dial(ctx, "tcp", netip.AddrPortFrom(to, 9).String())
 	if err == nil {
@@ -76,7 +76,7 @@ func TestServiceRangeLeadsToNode(t *testing.T) {
 	if out, err := n.Node.Command(t.Context(), "iptables", args...).CombinedOutput(); err != nil {
 		t.Fatalf("iptables: %v\n%s", err, out)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	c, err := n.Client(1).Dial(ctx, "tcp", "10.96.0.7:80")
 	if err != nil {
@@ -263,9 +263,9 @@ func TestRequireNamesWhatIsMissing(t *testing.T) {
 
 func waitFor(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	for end := time.Now().Add(5 * time.Second); !ok(); time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); !ok(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatalf("waited 5s for %s", what)
+			t.Fatalf("waited a minute for %s", what)
 		}
 	}
 }

@@ -44,7 +44,7 @@ func TestManyConnectionsHeld(t *testing.T) {
 		c.Close()
 	}
 	const threads = connections / 10 // those of the program have some each, and stay
-	if !bed.Within(30*time.Second, func() bool { return descriptors(b) < before+threads }) {
+	if !bed.Within(bed.Patience, func() bool { return descriptors(b) < before+threads }) {
 		t.Errorf("%d descriptors before, %d after", before, descriptors(b))
 	}
 }
