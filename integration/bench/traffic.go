@@ -43,7 +43,7 @@ func datagramsWorkload(name, label string, c load.Datagrams) workload {
 			{"lost", labelled(label, "lost %"), 1}},
 		run: func(ctx context.Context, b *bed, p plan) (figures, error) {
 			var r load.DatagramsResult
-			used, err := b.client(ctx, &r, "datagrams", "-to", service(bulkPort).String(), "-cut="+strconv.FormatBool(c.Cut),
+			used, err := b.client(ctx, &r, "datagrams", "-to", service(bulkPort).String(), "-gso="+strconv.FormatBool(c.GSO),
 				"-rate", strconv.Itoa(c.Rate), "-for", p.span.String())
 			if err == nil && r.Arrived == 0 {
 				err = errors.New("nothing arrived")

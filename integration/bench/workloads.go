@@ -32,8 +32,8 @@ func trafficWorkloads() []workload {
 			load.RR{Proto: "udp", Conns: 64}),
 		churnWorkload("udpnew", "UDP, a new flow for each exchange; 16 at once", withUDP,
 			load.Churn{Proto: "udp", Conns: 16, From: sources()}),
-		datagramsWorkload("udpcut", "UDP in bulk, cut by the sender's kernel", load.Datagrams{Cut: true}),
-		datagramsWorkload("udpplain", "UDP in bulk, 150,000 sent a second", load.Datagrams{Rate: 150_000}),
+		datagramsWorkload("udpgso", "UDP in bulk, segmented by the sender's kernel (GSO)", load.Datagrams{GSO: true}),
+		datagramsWorkload("udpbulk", "UDP in bulk, 150,000 sent a second", load.Datagrams{Rate: 150_000}),
 	}
 }
 
@@ -61,7 +61,7 @@ func engineWorkloads() []workload {
 		all = slices.Insert(all, rr1+1+i, placedWorkload(at, load.RR{Proto: "tcp", Conns: 1}))
 	}
 	for i, w := range all {
-		onLinux := slices.Contains([]string{"udpnew", "udpcut", "udpplain"}, w.name) || w.placed ||
+		onLinux := slices.Contains([]string{"udpnew", "udpgso", "udpbulk"}, w.name) || w.placed ||
 			strings.HasPrefix(w.name, "beside")
 		all[i].name, all[i].engines, all[i].long = "engine-"+w.name, true, true
 		all[i].among = func(c competitor) bool { return engine(c) && !(c.windows && onLinux) }

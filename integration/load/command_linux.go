@@ -111,7 +111,7 @@ func bulkCommand(ctx context.Context, f *flag.FlagSet, args []string, out io.Wri
 func datagramsCommand(ctx context.Context, f *flag.FlagSet, args []string, out io.Writer) error {
 	var c Datagrams
 	f.TextVar(&c.To, "to", netip.AddrPort{}, "`address:port` of a sink")
-	f.BoolVar(&c.Cut, "cut", false, "have the kernel cut what one call sends")
+	f.BoolVar(&c.GSO, "gso", false, "have the kernel segment what one call sends")
 	f.IntVar(&c.Rate, "rate", 0, "datagrams a second; 0: as many as will go")
 	f.DurationVar(&c.For, "for", time.Second, "how long")
 	if err := f.Parse(args); err != nil {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"syscall"
 	"time"
 	"unsafe"
 
@@ -14,14 +15,14 @@ import (
 
 const (
 	datagramSize   = 1200 // bytes of one, as of QUIC
-	datagramsACall = 44   // that the kernel cuts: what QUIC's libraries send at a time
+	datagramsACall = 44   // with GSO, as QUIC libraries send
 	question       = "how many?"
 )
 
 // Datagrams sends datagrams to a Sink, from one port.
 type Datagrams struct {
 	To   netip.AddrPort
-	Cut  bool // by the kernel, of what one call sends (UDP_SEGMENT); else each has a call
+	GSO  bool // one call sends many, which the kernel segments (UDP_SEGMENT); else each has a call
 	Rate int  // a second; 0: as many as will go
 	For  time.Duration
 }
@@ -44,10 +45,10 @@ func (c Datagrams) Run(ctx context.Context) (r DatagramsResult, err error) {
 		return r, fmt.Errorf("connect to %s: %w", c.To, err)
 	}
 	size, each := datagramSize, int64(1)
-	if c.Cut {
+	if c.GSO {
 		size, each = datagramsACall*datagramSize, datagramsACall
 		if err := unix.SetsockoptInt(fd, unix.SOL_UDP, unix.UDP_SEGMENT, datagramSize); err != nil {
-			return r, fmt.Errorf("have the kernel cut: %w", err)
+			return r, fmt.Errorf("set UDP_SEGMENT: %w", err)
 		}
 	}
 	if _, err := count(ctx, fd); err != nil { // the flow is known to all
@@ -98,21 +99,10 @@ func count(ctx context.Context, fd int) (n int64, err error) {
 
 // counter counts datagrams by their senders, and answers those that ask.
 type counter struct {
-	fd    int
-	from  map[netip.AddrPort]int64
-	msgs  [sinkBatch]mmsghdr
-	names [sinkBatch]unix.RawSockaddrInet6
-	iovs  [sinkBatch]unix.Iovec
-	ctrl  [sinkBatch][64]byte
-	data  [sinkBatch][64 << 10]byte
-}
-
-const sinkBatch = 32
-
-type mmsghdr struct {
-	hdr unix.Msghdr
-	n   uint32
-	_   [4]byte
+	fd   int
+	from map[netip.AddrPort]int64
+	name unix.RawSockaddrInet6 // of the sender of data
+	data [64 << 10]byte
 }
 
 func newCounter(at netip.AddrPort) (*counter, error) {
@@ -122,48 +112,36 @@ func newCounter(at netip.AddrPort) (*counter, error) {
 	}
 	_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, 16<<20) // what is lost is lost on the way
 	_ = unix.SetsockoptInt(fd, unix.SOL_UDP, unix.UDP_GRO, 1)
-	c := &counter{fd: fd, from: map[netip.AddrPort]int64{}}
-	for i := range c.msgs {
-		c.iovs[i].Base = &c.data[i][0]
-		c.iovs[i].SetLen(len(c.data[i]))
-		h := &c.msgs[i].hdr
-		h.Iov, h.Name, h.Control = &c.iovs[i], (*byte)(unsafe.Pointer(&c.names[i])), &c.ctrl[i][0]
-		h.SetIovlen(1)
-	}
-	return c, nil
+	return &counter{fd: fd, from: map[netip.AddrPort]int64{}}, nil
 }
 
-// take counts what is there.
+// take counts what is there, and returns after a while for the sake of others.
 func (c *counter) take() {
-	for i := range c.msgs {
-		c.msgs[i].hdr.Namelen = unix.SizeofSockaddrInet6
-		c.msgs[i].hdr.SetControllen(len(c.ctrl[i]))
-	}
-	n, _, e := unix.Syscall6(unix.SYS_RECVMMSG, uintptr(c.fd), uintptr(unsafe.Pointer(&c.msgs[0])), sinkBatch,
-		unix.MSG_DONTWAIT, 0, 0)
-	if e != 0 {
-		return
-	}
-	for i := range int(n) {
-		from, size := c.sender(i), int(c.msgs[i].n)
-		c.from[from] += int64(size / datagramSize)
-		if string(c.data[i][size-size%datagramSize:size]) == question { // maybe behind others, as one piece
-			c.answer(i, c.from[from])
+	for range 32 {
+		size := uint32(unix.SizeofSockaddrInet6)
+		n, _, e := syscall.RawSyscall6(unix.SYS_RECVFROM, uintptr(c.fd), uintptr(unsafe.Pointer(&c.data)),
+			uintptr(len(c.data)), unix.MSG_DONTWAIT, uintptr(unsafe.Pointer(&c.name)), uintptr(unsafe.Pointer(&size)))
+		if e != 0 {
+			return
+		}
+		from := c.sender()
+		c.from[from] += int64(n / datagramSize)
+		if string(c.data[n-n%datagramSize:n]) == question { // maybe behind others, as one buffer
+			c.answer(c.from[from], size)
 		}
 	}
 }
 
-func (c *counter) sender(i int) netip.AddrPort {
-	raw := &c.names[i]
-	port := raw.Port<<8 | raw.Port>>8
-	if raw.Family == unix.AF_INET {
-		return netip.AddrPortFrom(netip.AddrFrom4((*unix.RawSockaddrInet4)(unsafe.Pointer(raw)).Addr), port)
+func (c *counter) sender() netip.AddrPort {
+	port := c.name.Port<<8 | c.name.Port>>8
+	if c.name.Family == unix.AF_INET {
+		return netip.AddrPortFrom(netip.AddrFrom4((*unix.RawSockaddrInet4)(unsafe.Pointer(&c.name)).Addr), port)
 	}
-	return netip.AddrPortFrom(netip.AddrFrom16(raw.Addr), port)
+	return netip.AddrPortFrom(netip.AddrFrom16(c.name.Addr), port)
 }
 
-func (c *counter) answer(i int, n int64) {
+func (c *counter) answer(n int64, size uint32) {
 	said := binary.BigEndian.AppendUint64(nil, uint64(n))
-	_, _, _ = unix.Syscall6(unix.SYS_SENDTO, uintptr(c.fd), uintptr(unsafe.Pointer(&said[0])), uintptr(len(said)), 0,
-		uintptr(unsafe.Pointer(&c.names[i])), uintptr(c.msgs[i].hdr.Namelen))
+	_, _, _ = syscall.RawSyscall6(unix.SYS_SENDTO, uintptr(c.fd), uintptr(unsafe.Pointer(&said[0])), uintptr(len(said)),
+		unix.MSG_DONTWAIT, uintptr(unsafe.Pointer(&c.name)), uintptr(size))
 }

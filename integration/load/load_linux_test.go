@@ -184,14 +184,14 @@ func TestQuantilesAreRightToThreePercent(t *testing.T) {
 // What is sent by single calls, and what the kernel cuts, is counted as so many datagrams.
 func TestDatagrams(t *testing.T) {
 	at := runHere(t, Sink)
-	for _, c := range []Datagrams{{Cut: true, Rate: 10_000}, {Rate: 10_000}} {
+	for _, c := range []Datagrams{{GSO: true, Rate: 10_000}, {Rate: 10_000}} {
 		c.To, c.For = at, 200*time.Millisecond
 		r, err := c.Run(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
 		if r.Sent < datagramsACall || r.Arrived < r.Sent*9/10 || r.Arrived > r.Sent || r.Elapsed < c.For {
-			t.Errorf("cut %t: %+v", c.Cut, r)
+			t.Errorf("GSO %t: %+v", c.GSO, r)
 		}
 	}
 }

@@ -23,7 +23,7 @@ func burstScenarios() []scenario {
 	}
 }
 
-// udpBurstsWithoutChecksums: the same by devices that cannot cut segments.
+// udpBurstsWithoutChecksums: the same by devices that cannot segment.
 func udpBurstsWithoutChecksums(t *trial) {
 	c := newCluster(t)
 	for _, device := range []string{"client0", "pod0"} {
@@ -72,14 +72,14 @@ func (c *cluster) bursts() {
 		}
 		defer second.Close()
 		for range 20 {
-			err = errors.Join(err, carriedBoth(burst(), first, second), cutByKernel(first))
+			err = errors.Join(err, carriedBoth(burst(), first, second), segmentedByKernel(first))
 		}
 		return err
 	})
 }
 
-// cutByKernel sends datagrams in one piece for the kernel to cut.
-func cutByKernel(c *net.UDPConn) error {
+// segmentedByKernel sends datagrams in one call, for the kernel to segment.
+func segmentedByKernel(c *net.UDPConn) error {
 	const size = 1200
 	all := noiseOf(30*size + 7)
 	control := make([]byte, unix.CmsgSpace(2))

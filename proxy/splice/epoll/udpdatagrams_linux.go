@@ -15,6 +15,9 @@ import (
 // batch is how many datagrams one recvmmsg or sendmmsg carries.
 const batch = 32
 
+// segmentedBatch is the same while what comes is buffers of segments: 256 datagrams, or a millisecond of one client.
+const segmentedBatch = 4
+
 // maxDatagram is the largest UDP payload, rounded up.
 const maxDatagram = 64 << 10
 
@@ -26,22 +29,22 @@ type datagrams struct {
 	out  envelope
 
 	tags     [batch]uint32 // of the clients of those in in: of one client they are equal
-	segments [batch]int    // the size at which these are to be cut, 0: they are one datagram each
+	groSizes [batch]int    // of the segments of these, 0: they are one datagram each
 	taken    [batch]bool   // of these, have been handed to a session
 	together segments      // of one session, on their way to its endpoint
 
-	from   int // the bound socket that the replies in out leave from
-	wait   int
-	to     [batch]*udpClient // whose these are
-	merged [batch]mmsghdr    // these, several of a client in one
+	from      int // the bound socket that the replies in out leave from
+	wait      int
+	to        [batch]*udpClient // whose these are
+	coalesced [batch]mmsghdr    // these, several of a client in one
 }
 
 // udpClient is the source of a client's datagrams, and the destination of the replies to them.
 type udpClient struct {
 	name  sockaddr
-	local netip.Addr // that it sends to
-	iface uint32     // index of the interface that it came in by
-	whole whole      // of the way to it
+	local netip.Addr   // that it sends to
+	iface uint32       // index of the interface that it came in by
+	limit segmentLimit // of the path to it
 }
 
 func (c *udpClient) key() splice.SessionKey {
@@ -91,28 +94,28 @@ func (v *envelope) wire() {
 	}
 }
 
-// receive takes a batch from a bound socket.
-func (d *datagrams) receive(fd int) (int, syscall.Errno) {
+// receive takes at most so many from a bound socket.
+func (d *datagrams) receive(fd, most int) (int, syscall.Errno) {
 	v := &d.in
-	for i := range batch {
+	for i := range most {
 		v.iovs[i].SetLen(maxDatagram)
 		h := &v.msgs[i].hdr
 		h.Namelen = unix.SizeofSockaddrInet6
 		h.SetControllen(len(v.control[i]))
 	}
-	return sysRecvmmsg(fd, v.msgs[:])
+	return sysRecvmmsg(fd, v.msgs[:most])
 }
 
-// open reads of one of those received whose it is.
-func (d *datagrams) open(i int) {
+// parse reads of one of those received whose it is.
+func (d *datagrams) parse(i int) {
 	v := &d.in
 	h := &v.msgs[i].hdr
 	from := &v.clients[i]
 	from.name.size = h.Namelen
-	d.segments[i] = 0
+	d.groSizes[i] = 0
 	for control, rest := nextControl(v.control[i][:h.Controllen]); control != nil; control, rest = nextControl(rest) {
-		if size := segment(control); size > 0 {
-			d.segments[i] = size
+		if size := groSize(control); size > 0 {
+			d.groSizes[i] = size
 		} else {
 			from.local, from.iface = pktinfo(control)
 		}
@@ -120,8 +123,8 @@ func (d *datagrams) open(i int) {
 	d.tags[i], d.taken[i] = from.tag(), false
 }
 
-// piece is what was received at a time, valid until the next receive.
-func (d *datagrams) piece(i int) []byte { return d.in.bytes[i][:d.in.msgs[i].n] }
+// buffer is a datagram that was received, or segments, valid until the next receive.
+func (d *datagrams) buffer(i int) []byte { return d.in.bytes[i][:d.in.msgs[i].n] }
 
 // repliesAtOnce bounds what one event of a session may put into the batch.
 const repliesAtOnce = 8
@@ -159,18 +162,18 @@ func (d *datagrams) flush() {
 	if d.wait == 0 {
 		return
 	}
-	n := d.merge()
+	n := d.coalesce()
 	for from, first := 0, 0; from < n; {
-		sent, e := sysSendmmsg(d.from, d.merged[from:n])
+		sent, e := sysSendmmsg(d.from, d.coalesced[from:n])
 		if e == unix.EINTR {
 			continue
 		}
 		if e != 0 {
 			sent = 1
-			d.sendSingly(first, int(d.merged[from].hdr.Iovlen), e)
+			d.sendSingly(first, int(d.coalesced[from].hdr.Iovlen), e)
 		}
 		for range sent {
-			first += int(d.merged[from].hdr.Iovlen)
+			first += int(d.coalesced[from].hdr.Iovlen)
 			from++
 		}
 	}
@@ -178,25 +181,25 @@ func (d *datagrams) flush() {
 	d.wait, d.from = 0, -1
 }
 
-// merge puts queued replies together, as many as leave in one message.
-func (d *datagrams) merge() (n int) {
+// coalesce puts queued replies together, as many as leave in one message.
+func (d *datagrams) coalesce() (n int) {
 	v := &d.out
 	for i := 0; i < d.wait; n++ {
 		size := int(v.iovs[i].Len)
 		bytes, next := size, i+1
-		for ; next < d.wait && d.to[next] == d.to[i] && d.to[i].whole.carries(size); next++ {
+		for ; next < d.wait && d.to[next] == d.to[i] && d.to[i].limit.allows(size); next++ {
 			more := int(v.iovs[next].Len)
-			if !joins(size, bytes, more) {
+			if !fits(size, bytes, more) {
 				break
 			}
 			bytes += more
 		}
-		m := &d.merged[n]
+		m := &d.coalesced[n]
 		*m = v.msgs[i]
 		if next-i > 1 {
 			m.hdr.SetIovlen(next - i)
 			at := int(m.hdr.Controllen)
-			m.hdr.SetControllen(at + putSegment(v.control[i][at:], size))
+			m.hdr.SetControllen(at + putSegmentSize(v.control[i][at:], size))
 		}
 		i = next
 	}
@@ -205,11 +208,11 @@ func (d *datagrams) merge() (n int) {
 
 // sendSingly sends replies that could not leave together, and drops one that could not leave by itself.
 func (d *datagrams) sendSingly(first, n int, e syscall.Errno) {
-	if n > 1 && cannotCut(e) {
-		d.to[first].whole = whole(d.out.iovs[first].Len)
+	if n > 1 && cannotSegment(e) {
+		d.to[first].limit = segmentLimit(d.out.iovs[first].Len)
 	}
 	for i := first; i < first+n; i++ {
-		if n > 1 && cannotCut(e) && sysSendmsg(d.from, &d.out.msgs[i].hdr) == 0 {
+		if n > 1 && cannotSegment(e) && sysSendmsg(d.from, &d.out.msgs[i].hdr) == 0 {
 			continue
 		}
 		d.core.Shortages().DatagramDropped()

@@ -9,13 +9,13 @@ import (
 )
 
 const (
-	mostSegments      = 64     // UDP_MAX_SEGMENTS of Linux
-	mostSegmentsBytes = 65_000 // an IP packet has 65,535 with its headers
-	segmentSpace      = unix.SizeofCmsghdr + 8
+	mostSegments      = 64                     // UDP_MAX_SEGMENTS of Linux
+	mostSegmentsBytes = 65_000                 // an IP packet has 65,535 with its headers
+	segmentSpace      = unix.SizeofCmsghdr + 8 // of a control message of UDP_SEGMENT or UDP_GRO
 )
 
 // segments are datagrams that leave in one call: all of one size, the last one may be smaller. The kernel, or a device,
-// cuts them apart again (UDP_SEGMENT), which costs a third of a call for each. The zero value has none.
+// segments them again (UDP_SEGMENT), which costs a third of a call for each. The zero value has none.
 type segments struct {
 	iovs    [mostSegments]unix.Iovec
 	control [segmentSpace]byte
@@ -28,7 +28,7 @@ type segments struct {
 func (g *segments) add(data []byte) bool {
 	if g.n == 0 {
 		g.size, g.bytes = len(data), 0
-	} else if !joins(g.size, g.bytes, len(data)) {
+	} else if !fits(g.size, g.bytes, len(data)) {
 		return false
 	}
 	g.iovs[g.n].Base = unsafe.SliceData(data)
@@ -38,8 +38,8 @@ func (g *segments) add(data []byte) bool {
 	return true
 }
 
-// joins tells whether a datagram can leave with others, of bytes together, of which each but the last one has a size.
-func joins(size, bytes, next int) bool {
+// fits tells whether a datagram can leave with others, of bytes together, of which each but the last one has a size.
+func fits(size, bytes, next int) bool {
 	return 0 < next && next <= size && bytes%size == 0 && bytes/size < mostSegments && bytes+next <= mostSegmentsBytes
 }
 
@@ -50,12 +50,12 @@ func (g *segments) data(i int) []byte { return unsafe.Slice(g.iovs[i].Base, g.io
 func (g *segments) send(fd int) syscall.Errno {
 	msg := unix.Msghdr{Iov: &g.iovs[0], Control: &g.control[0]}
 	msg.SetIovlen(g.n)
-	msg.SetControllen(putSegment(g.control[:], g.size))
+	msg.SetControllen(putSegmentSize(g.control[:], g.size))
 	return sysSendmsg(fd, &msg)
 }
 
-// putSegment writes the size at which the kernel cuts.
-func putSegment(b []byte, size int) int {
+// putSegmentSize writes the control message that says the size of segments.
+func putSegmentSize(b []byte, size int) int {
 	hdr := (*unix.Cmsghdr)(unsafe.Pointer(&b[0]))
 	hdr.Level, hdr.Type = unix.SOL_UDP, unix.UDP_SEGMENT
 	hdr.SetLen(unix.SizeofCmsghdr + 2)
@@ -63,17 +63,17 @@ func putSegment(b []byte, size int) int {
 	return segmentSpace
 }
 
-// gather has the kernel leave datagrams of one size together that came so, or not (UDP_GRO). See segment.
-func gather(fd int, is bool) {
+// setGRO says whether the kernel may hand over datagrams that came together as one buffer (UDP_GRO). See groSize.
+func setGRO(fd int, on bool) {
 	value := int32(0)
-	if is {
+	if on {
 		value = 1
 	}
 	sysSetInt(fd, unix.SOL_UDP, unix.UDP_GRO, value)
 }
 
-// segment reads of a control message the size at which what came in one piece is to be cut, 0 if it is another message.
-func segment(b []byte) int {
+// groSize reads of a control message the size of the segments of a buffer, 0 if it is another message.
+func groSize(b []byte) int {
 	hdr := (*unix.Cmsghdr)(unsafe.Pointer(&b[0]))
 	if hdr.Level != unix.SOL_UDP || hdr.Type != unix.UDP_GRO || len(b) < unix.SizeofCmsghdr+4 {
 		return 0
@@ -81,22 +81,22 @@ func segment(b []byte) int {
 	return int(binary.NativeEndian.Uint32(b[unix.SizeofCmsghdr:]))
 }
 
-// cut splits off the first datagram of what came in one piece.
-func cut(all []byte, size int) (first, rest []byte, more bool) {
+// splitSegment splits off the first datagram of a buffer of segments; size 0: the buffer is one datagram.
+func splitSegment(all []byte, size int) (first, rest []byte, more bool) {
 	if size <= 0 || size >= len(all) {
 		return all, nil, false
 	}
 	return all[:size], all[size:], true
 }
 
-// cannotCut tells whether the way to a peer carries datagrams, but no segments of them: larger than its MTU, or by a
-// device that computes no checksums.
-func cannotCut(e syscall.Errno) bool {
+// cannotSegment tells whether the path to a peer carries datagrams, but no segments of this size: they are larger than
+// its MTU, or leave by a device that computes no checksums.
+func cannotSegment(e syscall.Errno) bool {
 	return e == unix.EIO || e == unix.EINVAL || e == unix.EMSGSIZE || e == unix.EOPNOTSUPP
 }
 
-// whole is the least size of datagrams that a way does not carry as segments, 0 while none is known.
-type whole int
+// segmentLimit is the least size of segments that the path to a peer does not carry, 0 while none is known.
+type segmentLimit int
 
-// carries tells whether segments of this size may be tried.
-func (w whole) carries(size int) bool { return w == 0 || size < int(w) }
+// allows tells whether segments of this size may be tried.
+func (l segmentLimit) allows(size int) bool { return l == 0 || size < int(l) }

@@ -14,7 +14,7 @@ type session struct {
 	splice.Session
 	u       *udpSocket
 	client  udpClient
-	whole   whole // of the way to the endpoint
+	limit   segmentLimit // of the path to the endpoint
 	fd      int
 	dup     int // of fd, while the session is handed over; else -1
 	id      uint32
@@ -39,7 +39,7 @@ func (s *session) connect(endpoint netip.AddrPort, as netip.Addr) syscall.Errno 
 	if e != 0 {
 		return e
 	}
-	s.fd, s.whole = fd, 0
+	s.fd, s.limit = fd, 0
 	l.dialer.mark(fd)
 	if as.IsValid() {
 		l.dialer.showClient(fd, as)
@@ -138,7 +138,7 @@ func (s *session) take(data []byte, together *segments) {
 // send forwards datagrams that have come one after the other and not been buffered, and forgets them.
 func (s *session) send(all *segments) {
 	next := 0
-	if all.n > 1 && s.fd >= 0 && s.whole.carries(all.size) {
+	if all.n > 1 && s.fd >= 0 && s.limit.allows(all.size) {
 		switch e := all.send(s.fd); {
 		case e == 0:
 			s.Sent(all.bytes)
@@ -146,8 +146,8 @@ func (s *session) send(all *segments) {
 		case e == unix.ECONNREFUSED: // none was sent, as in Forward
 			s.Refused(e, all.data(0))
 			next = 1
-		case cannotCut(e):
-			s.whole = whole(all.size)
+		case cannotSegment(e):
+			s.limit = segmentLimit(all.size)
 		default:
 			for ; next < all.n; next++ {
 				s.Dropped()

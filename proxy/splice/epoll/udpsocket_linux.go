@@ -1,6 +1,7 @@
 package epoll
 
 import (
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -18,6 +19,8 @@ type udpSocket struct {
 	closed   bool
 	paused   bool
 	timer    timer // of the sessions; until the socket is watched, of another try to watch it
+	// The last batch had buffers of segments: up to 64 datagrams each.
+	segmented bool
 }
 
 func openUDP(e *engine, f *splice.Front, fd int, port uint16, paused bool) *udpSocket {
@@ -35,7 +38,7 @@ func (u *udpSocket) start() {
 	if u.paused {
 		return
 	}
-	gather(u.fd, true)
+	setGRO(u.fd, true)
 	id, e := u.l.watch(u.fd, unix.EPOLLIN, u, 0)
 	u.id, u.watched = id, e == 0
 	if e != 0 {
@@ -76,7 +79,7 @@ func (u *udpSocket) Pause() {
 	if u.paused || u.closed {
 		return
 	}
-	gather(u.fd, false) // a successor of another version may not know how to cut
+	setGRO(u.fd, false) // a successor of an older version would take a buffer of segments for one datagram
 	for n := 0; u.receive() && n < mostQueued; n++ {
 	}
 	u.paused = true
@@ -151,25 +154,35 @@ const mostQueued = 64
 // receive takes a batch from clients, and tells whether there may be more.
 func (u *udpSocket) receive() bool {
 	d := u.l.dgrams
-	n, e := d.receive(u.fd)
+	most := batch
+	if u.segmented {
+		most = segmentedBatch
+	}
+	n, e := d.receive(u.fd, most)
 	if e != 0 {
 		return false // EAGAIN, or a pending error, which is cleared by now
 	}
+	u.segmented = false
 	for i := range n {
-		d.open(i)
+		d.parse(i)
+		u.segmented = u.segmented || d.groSizes[i] > 0
 	}
 	for i := range n {
 		if !d.taken[i] {
 			u.deliverOf(i, n)
 		}
 	}
-	return n == batch
+	return n == most
 }
 
 // deliverOf hands the datagrams of one client, which are among n from the first one on, to its session. Several of one
 // size leave in one call.
 func (u *udpSocket) deliverOf(first, n int) {
 	d, from := u.l.dgrams, &u.l.dgrams.in.clients[first]
+	if d.groSizes[first] == 0 && !slices.Contains(d.tags[first+1:n], d.tags[first]) { // as in request and response
+		u.deliver(d.buffer(first), from)
+		return
+	}
 	key := from.key()
 	var s *session
 	for i := first; i < n; i++ {
@@ -177,9 +190,9 @@ func (u *udpSocket) deliverOf(first, n int) {
 			continue
 		}
 		d.taken[i] = true
-		for rest, more := d.piece(i), true; more; {
+		for rest, more := d.buffer(i), true; more; {
 			var data []byte
-			data, rest, more = cut(rest, d.segments[i])
+			data, rest, more = splitSegment(rest, d.groSizes[i])
 			if s == nil || s.Over() {
 				s = u.session(key, from)
 			}
