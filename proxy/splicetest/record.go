@@ -149,7 +149,7 @@ func udpAttemptsHaveTheirOwnTime(t *trial) {
 	d.sessions(1)
 	time.Sleep(apart)
 	late.Close()
-	ask(t, c, "y")
+	askAgain(t, c, "y")
 	f.Close()
 	rec := d.record()
 	a := rec.Attempts
