@@ -93,6 +93,8 @@ type Service struct {
 	FirstByte *Histogram `json:"first_byte"`
 	// RefusedPackets are those of clients that rules refused or dropped, for want of an endpoint or of being served.
 	RefusedPackets *uint64 `json:"refused_packets"`
+	// ReceiveBufferErrors are datagrams that the kernel dropped because a receive buffer of portald was full.
+	ReceiveBufferErrors *uint64 `json:"receive_buffer_errors"`
 
 	Problem  string   `json:"problem,omitempty"`  // the most important one: why clients are not served, or not as asked
 	Problems []string `json:"problems,omitempty"` // all, the most important first

@@ -60,14 +60,15 @@ type Subject struct {
 	ShownErr error        // why that is not all
 	Shows    bool         // the writer can tell
 
-	Refused  Refused            // zero where it is not known
-	Waiting  int                // connections and sessions of its Service that wait for an endpoint
-	Open     [2]int             // connections and sessions of userspace mode, by inet.Family
-	OpenOf   map[netip.Addr]int // and by client; nil: it may have as many as it wants
-	Bound    func(scope service.Scope, client netip.Addr) (netip.AddrPort, bool)
-	Bindings map[netip.AddrPort]int // clients that portald has bound by affinity, by endpoint
-	Drained  func(netip.AddrPort) bool
-	Ejected  func(netip.AddrPort) (why string) // empty: it is not
+	Refused    Lost               // packets of clients that rules refused or dropped, for want of an endpoint
+	BufferFull Lost               // datagrams that found a receive buffer of portald full
+	Waiting    int                // connections and sessions of its Service that wait for an endpoint
+	Open       [2]int             // connections and sessions of userspace mode, by inet.Family
+	OpenOf     map[netip.Addr]int // and by client; nil: it may have as many as it wants
+	Bound      func(scope service.Scope, client netip.Addr) (netip.AddrPort, bool)
+	Bindings   map[netip.AddrPort]int // clients that portald has bound by affinity, by endpoint
+	Drained    func(netip.AddrPort) bool
+	Ejected    func(netip.AddrPort) (why string) // empty: it is not
 
 	Changes  []changes.Change // of its Service, the newest at the end, as far as they are remembered
 	Records  []*record.Record // the last, the newest at the end
@@ -80,12 +81,12 @@ type Subject struct {
 	Probes map[netip.AddrPort]reach.Result // of endpoints; nil: none was asked for
 }
 
-// Refused are packets of clients that rules refused or dropped for want of an endpoint, the last time that there was
-// none.
-type Refused struct {
+// Lost are packets that had one fate, the last time that there were any; zero where it is not known.
+type Lost struct {
 	Packets uint64
-	Since   time.Time // when the service port began to refuse
+	Since   time.Time // when it began
 	Until   time.Time // when more packets were seen last
+	Lately  bool      // so that it may go on
 }
 
 // Applied says how a service port is served: by which mode and portals, or why not.

@@ -82,6 +82,7 @@ func (e *explained) frontends() {
 	if status, text := e.refusedLine(); text != "" {
 		e.add(status, nil, "%s", text)
 	}
+	e.bufferFull()
 	if len(e.younger) > 0 {
 		e.add(Fact, nil, "also claimed by %s, younger, which do not get it", strings.Join(e.younger, ", "))
 	}

@@ -10,7 +10,7 @@ import (
 
 // Packets that rules refused are said with the reason: now, before, or of a protocol that is not carried.
 func TestRefusedPackets(t *testing.T) {
-	refused := Refused{Packets: 3, Since: now, Until: now}
+	refused := Lost{Packets: 3, Since: now, Until: now}
 	const since = "3 packets of clients were refused since 01:46:40 UTC"
 	for name, test := range map[string]struct {
 		edit          func(*scene)
@@ -25,7 +25,7 @@ func TestRefusedPackets(t *testing.T) {
 			s.apply(portal.Reject{})
 			s.Applied.Quarantine = "ports"
 		}, "wrong " + since + ": it is not served\n", ""},
-		"none": {func(s *scene) { s.Refused = Refused{} }, "", "get 2 of its 2"},
+		"none": {func(s *scene) { s.Refused = Lost{} }, "", "get 2 of its 2"},
 		"SCTP": {func(s *scene) {
 			s.Port.Name.Protocol = inet.SCTP
 			s.apply(portal.Reject{})

@@ -141,6 +141,7 @@ func (l *late) of(p inet.Protocol) *timings {
 func (m *Metrics) Forget(name service.PortName) {
 	m.kernel.forget(name)
 	m.denied.forget(name)
+	m.overflows.forget(name)
 	c := &m.conns
 	c.mu.Lock()
 	defer c.mu.Unlock()

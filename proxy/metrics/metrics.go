@@ -33,7 +33,8 @@ type Metrics struct {
 	policies    localPolicies
 	conns       connMetrics
 	kernel      kernelMetrics
-	denied      refusedMetrics
+	denied      packetMetrics // that rules refused
+	overflows   packetMetrics // for which a receive buffer had no room
 	waits       waitMetrics
 	accepts     *prometheus.CounterVec
 	refused     *prometheus.CounterVec
@@ -71,7 +72,10 @@ func NewMetrics(limits Limits, families ...string) *Metrics {
 	m.policies.init(families)
 	m.conns.init(limits)
 	m.kernel.init(limits)
-	m.denied.init(limits)
+	m.denied.init(limits, "portald_refused_packets_total", "Packets of clients that rules refused or dropped, since the "+
+		"service port has no endpoint for them or is not served. A client that tries again counts again.")
+	m.overflows.init(limits, "portald_udp_receive_buffer_errors_total", "Datagrams in userspace mode that the kernel "+
+		"dropped because the receive buffer of portald's socket was full.")
 	m.waits.init(m.registry)
 	m.registry.MustRegister(m.accepts, m.refused, m.quarantined, m.unserved, m.changed, m.inherited, m.healthz, m.livez)
 	m.registry.MustRegister(m.policies.gauges, &m.kernel)

@@ -65,6 +65,8 @@ func exercised(t *testing.T) *Metrics {
 	m.NFTablesFailed("IPv4")
 	m.NFTablesCleanupFailed("IPv6")
 	m.WatchInvalidDropped(func() (uint64, bool) { return 6, true })
+	m.WatchReceiveBuffers(nil)
+	m.ReceiveBufferFull(cartPort().Name, 1)
 	m.WatchRefused(func() { m.RefusedPackets(cartPort().Name, 1, time.Unix(3000, 0)) }, nil)
 	m.RestoreFailed("IPv6", true)
 	m.Rules("IPv4", "nat", 12)

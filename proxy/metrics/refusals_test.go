@@ -54,7 +54,7 @@ func TestRefusedPackets(t *testing.T) {
 func TestRefusedSince(t *testing.T) {
 	m := NewMetrics(DefaultLimits())
 	name := service.PortName{Name: "cart"}
-	if of := m.RefusedOf(name); of != (Refused{}) {
+	if of := m.RefusedOf(name); of != (Packets{}) {
 		t.Errorf("of none: %+v", of)
 	}
 	first := time.Now()

@@ -35,8 +35,8 @@ type Options struct {
 	// NeedPods is called when a client begins to wait for an endpoint of a service port that has none, at most every five
 	// seconds for a Service. It must not block. Default: nobody is told.
 	NeedPods func(*service.Port)
-	// Warn is called for a shortage (descriptors, memory) that the engine survived, with a PortsError and with
-	// ErrTransparent. It must not block, and may be called often. Default: none.
+	// Warn is called for a shortage (descriptors, memory) that the engine survived, with a PortsError, with a
+	// ReceiveBufferError and with ErrTransparent. It must not block, and may be called often. Default: none.
 	Warn func(error)
 	// OriginalDst returns the address that a client dialled before NAT, of an accepted TCP connection; an error means
 	// that it was not translated. Default: nothing is translated.

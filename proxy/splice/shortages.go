@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/portald/portald/platform/backoff"
+	"github.com/portald/portald/portal/service"
 )
 
 // ErrTransparent is reported to Options.Warn, at most every reportEvery, when endpoints see this node's address
@@ -32,6 +33,18 @@ type PortsError struct{ Endpoint netip.AddrPort }
 
 func (e *PortsError) Error() string {
 	return fmt.Sprintf("most of the local ports towards %s are in use", e.Endpoint)
+}
+
+// ReceiveBufferError is reported to Options.Warn when the kernel tells that it dropped datagrams to or from the
+// endpoints of a service port, since a receive buffer was full. Of those that come as segments of one buffer it counts
+// one.
+type ReceiveBufferError struct {
+	Service   service.PortName
+	Datagrams uint32
+}
+
+func (e *ReceiveBufferError) Error() string {
+	return fmt.Sprintf("%d datagrams of %s found the receive buffer full", e.Datagrams, e.Service.Label())
 }
 
 // ShortagePause is between two accepts, or receives, that fail for a shortage.

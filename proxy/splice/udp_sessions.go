@@ -90,6 +90,12 @@ func (t *Sessions) Open(s *Session, conn SessionConn, key SessionKey, iface int,
 	return true
 }
 
+// ReceiveBufferFull counts datagrams that the kernel dropped since a receive buffer was full, the socket's or one of a
+// session.
+func (t *Sessions) ReceiveBufferFull(datagrams uint32) {
+	t.core().opts.Warn(&ReceiveBufferError{t.front.name, datagrams})
+}
+
 // Drain lets no more sessions begin. It may be called by any goroutine.
 func (t *Sessions) Drain() { t.socket.Do(func() { t.draining = true }) }
 

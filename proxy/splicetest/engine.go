@@ -34,11 +34,12 @@ const (
 	Handover                               // a successor goes on with connections and sessions
 	DeadPeers                              // a peer that does not acknowledge bytes is noticed by the dead-peer timeout
 	Delivers                               // the kernel tells when what was sent has arrived
+	Drops                                  // datagrams that a receive buffer had no room for are counted
 )
 
 var capabilityNames = []string{"UrgentData", "ClientAddresses", "Interfaces", "SourcePorts", "LocalPorts", "Marks",
 	"Inheritance", "FailedPorts", "Undelivered", "Refusals", "TCPInfo", "ResetsAfterEnd", "Handover", "DeadPeers",
-	"Delivers"}
+	"Delivers", "Drops"}
 
 // String names the abilities of the set.
 func (c Capability) String() string {

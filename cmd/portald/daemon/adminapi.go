@@ -31,6 +31,9 @@ func newAdminAPI(
 			return to.metrics.RefusedOf
 		},
 	}
+	if tellsDrops(cfg.Engine) {
+		inventory.ReceiveBufferFull = to.metrics.ReceiveBufferFullOf
+	}
 	explainer := answers.NewExplainer(answers.Facts{
 		Config: cfg, Settings: r.settings, Host: rules.host, NodePorts: rules.nodePorts, Writer: rules.writer,
 		Cache: src.cache, Core: path.core, Records: to.stream, Changes: src.history, Inventory: inventory,

@@ -190,6 +190,9 @@ func (d *daemon) subscribe(flags *config.Flags) {
 	if d.rules.writer.Features().CountsRefused {
 		m.WatchRefused(d.rules.refusals.scrape, source.has)
 	}
+	if tellsDrops(d.rules.cfg.Engine) {
+		m.WatchReceiveBuffers(source.has)
+	}
 	if source.refused != nil {
 		m.WatchFiles("manifests", source.refused)
 	}

@@ -32,7 +32,11 @@ func newShortages(log logrus.FieldLogger, metrics *metrics.Metrics) *shortages {
 // report implements splice.Options.Warn. It never blocks.
 func (s *shortages) report(err error) {
 	var portsInUse *splice.PortsError
-	if !errors.Is(err, splice.ErrTransparent) && !errors.As(err, &portsInUse) {
+	var bufferFull *splice.ReceiveBufferError
+	switch {
+	case errors.As(err, &bufferFull):
+		s.metrics.ReceiveBufferFull(bufferFull.Service, uint64(bufferFull.Datagrams))
+	case !errors.Is(err, splice.ErrTransparent) && !errors.As(err, &portsInUse):
 		s.metrics.AcceptError(shortageLabel(err))
 	}
 	select {
@@ -58,7 +62,11 @@ func (s *shortages) run(ctx context.Context) error {
 func (s *shortages) warn(err error) {
 	log := s.log.WithError(err)
 	var portsInUse *splice.PortsError
+	var bufferFull *splice.ReceiveBufferError
 	switch {
+	case errors.As(err, &bufferFull):
+		log.Warn("Datagrams were lost because portald did not read as fast as they came; see " +
+			"portald_udp_receive_buffer_errors_total. The kernel can carry the Service: portald.io/mode=kernel")
 	case errors.Is(err, splice.ErrTransparent):
 		log.Warn("Endpoints see this node's address instead of the client's")
 	case errors.As(err, &portsInUse):

@@ -20,8 +20,9 @@ func servicesCommand() *cobra.Command {
 node are led to, without those that are drained or ejected; and what was carried since the daemon started. What
 is not known is "-": in kernel mode OPEN is counted in the conntrack table, and the rest in records, if the
 Service has them (kernelRecords). REFUSED, of -o wide, is counted by the rules in every mode: packets of clients
-that were refused or dropped, most for want of an endpoint; a client that tries again sends several. PROBLEM is
-the most important reason why clients are not served, or not as the Service asks; -o json has all. NAME is
+that were refused or dropped, most for want of an endpoint; a client that tries again sends several.
+RCVBUF-ERRORS are UDP datagrams that the kernel dropped because a receive buffer of portald was full. PROBLEM is the
+most important reason why clients are not served, or not as the Service asks; -o json has all. NAME is
 [NAMESPACE/]NAME[:PORT]; * stands for any part.`,
 		Example: `  # All service ports of one namespace, the busiest first.
   portald services -n shop --sort bytes
@@ -66,6 +67,9 @@ func serviceColumns() []column[adminsocket.Service] {
 		{name: "ENDED", cell: func(b []byte, s row) []byte { return appendCount(b, s.Ended) }},
 		{name: "FAILED", paint: paintFailed, cell: func(b []byte, s row) []byte { return appendCount(b, s.Failed) }},
 		{name: "REFUSED", wide: true, cell: func(b []byte, s row) []byte { return appendCount(b, s.RefusedPackets) }},
+		{name: "RCVBUF-ERRORS", wide: true, cell: func(b []byte, s row) []byte {
+			return appendCount(b, s.ReceiveBufferErrors)
+		}},
 		{name: "UP", cell: func(b []byte, s row) []byte { return appendSizeIfAny(b, s.BytesUp) }},
 		{name: "DOWN", cell: func(b []byte, s row) []byte { return appendSizeIfAny(b, s.BytesDown) }},
 		{name: "PROBLEM", paint: paintProblem, cell: appendProblem},

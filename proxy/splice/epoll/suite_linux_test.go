@@ -18,7 +18,8 @@ func TestSuite(t *testing.T) {
 					splicetest.SourcePorts | splicetest.LocalPorts | splicetest.Marks |
 					splicetest.Inheritance | splicetest.FailedPorts | splicetest.Undelivered |
 					splicetest.Refusals | splicetest.ResetsAfterEnd | splicetest.TCPInfo |
-					splicetest.Handover | splicetest.DeadPeers | splicetest.Delivers,
+					splicetest.Handover | splicetest.DeadPeers | splicetest.Delivers |
+					splicetest.Drops,
 			})
 		})
 	}

@@ -226,9 +226,5 @@ func datagramOptions(fd int, family inet.Family) {
 	} else {
 		sysSetInt(fd, unix.IPPROTO_IP, unix.IP_PKTINFO, 1)
 	}
-	sysSetInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, receiveBuffer)
+	setReceiveBuffer(fd)
 }
-
-// receiveBuffer is set on each bound UDP socket, in bytes, since many clients share it. The kernel cuts it to
-// net.core.rmem_max.
-const receiveBuffer = 1 << 20

@@ -12,11 +12,14 @@ import (
 // session is the socket of a Session to its endpoint.
 type session struct {
 	splice.Session
-	u       *udpSocket
-	client  udpClient
-	limit   segmentLimit // of the path to the endpoint
-	fd      int
-	dup     int // of fd, while the session is handed over; else -1
+	u      *udpSocket
+	client udpClient
+	limit  segmentLimit // of the path to the endpoint
+	fd     int
+	dup    int // of fd, while the session is handed over; else -1
+
+	bulk    bool // its endpoint has sent in bulk
+	drops   drops
 	id      uint32
 	watched bool
 }
@@ -39,7 +42,7 @@ func (s *session) connect(endpoint netip.AddrPort, as netip.Addr) syscall.Errno 
 	if e != 0 {
 		return e
 	}
-	s.fd, s.limit = fd, 0
+	s.fd, s.limit, s.bulk, s.drops = fd, 0, false, drops{}
 	l.dialer.mark(fd)
 	if as.IsValid() {
 		l.dialer.showClient(fd, as)
@@ -67,6 +70,9 @@ func (s *session) Detach(saved *splice.SavedSession) int {
 	if s.watched {
 		s.u.l.unwatch(s.fd, s.id)
 		s.watched = false
+	}
+	if s.bulk {
+		s.countDrops()
 	}
 	dup, err := unix.FcntlInt(uintptr(s.fd), unix.F_DUPFD_CLOEXEC, 0) // the session may end meanwhile
 	if err != nil {
@@ -103,6 +109,9 @@ func (s *session) Close() {
 	if s.watched {
 		s.u.l.forget(s.id)
 		s.watched = false
+	}
+	if s.bulk {
+		s.countDrops()
 	}
 	sysClose(s.fd)
 	s.fd = -1
@@ -178,5 +187,24 @@ func (s *session) ready(uint32, uint8) {
 		s.Refused(e, nil)
 	case n > 0:
 		s.Replied(size, s.u.l.now)
+		if n == repliesAtOnce {
+			s.inBulk()
+		}
+	}
+}
+
+// inBulk gives the socket of an endpoint that sends in bulk more room, and counts what it had no room for.
+func (s *session) inBulk() {
+	if !s.bulk {
+		s.bulk = true
+		setReceiveBuffer(s.fd)
+	}
+	s.countDrops()
+}
+
+// countDrops counts datagrams of the endpoint that the socket had no room for.
+func (s *session) countDrops() {
+	if n := s.drops.more(s.fd); n > 0 {
+		s.u.sessions.ReceiveBufferFull(n)
 	}
 }

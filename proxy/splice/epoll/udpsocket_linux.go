@@ -21,10 +21,12 @@ type udpSocket struct {
 	timer    timer // of the sessions; until the socket is watched, of another try to watch it
 	// The last batch had buffers of segments: up to 64 datagrams each.
 	segmented bool
+	drops     drops
 }
 
 func openUDP(e *engine, f *splice.Front, fd int, port uint16, paused bool) *udpSocket {
 	u := &udpSocket{l: e.loops.turn(), fd: fd, paused: paused}
+	u.drops.more(fd) // which a predecessor has counted
 	u.timer.owner = u
 	u.sessions = splice.NewSessions(f, port, u)
 	u.l.do(u.start)
@@ -61,6 +63,7 @@ func (u *udpSocket) shut() {
 		return
 	}
 	u.sessions.Close()
+	u.countDrops()
 	u.closed = true
 	u.l.dgrams.flush()
 	u.l.timers.stop(&u.timer)
@@ -82,6 +85,7 @@ func (u *udpSocket) Pause() {
 	setGRO(u.fd, false) // a successor of an older version would take a buffer of segments for one datagram
 	for n := 0; u.receive() && n < mostQueued; n++ {
 	}
+	u.countDrops()
 	u.paused = true
 	u.l.dgrams.flush()
 	u.l.timers.stop(&u.timer)
@@ -115,6 +119,9 @@ func (u *udpSocket) Restore(saved *splice.SavedSession, file int) {
 		from.name.raw.Scope_id = saved.Zone
 	}
 	s := &session{u: u, client: from, fd: file, dup: -1}
+	if file >= 0 {
+		s.drops.more(file) // which the predecessor has counted
+	}
 	u.sessions.Restore(&s.Session, s, saved)
 	s.Resume()
 }
@@ -167,12 +174,22 @@ func (u *udpSocket) receive() bool {
 		d.parse(i)
 		u.segmented = u.segmented || d.groSizes[i] > 0
 	}
+	if n == most { // a queue that overflows has more than that
+		u.countDrops()
+	}
 	for i := range n {
 		if !d.taken[i] {
 			u.deliverOf(i, n)
 		}
 	}
 	return n == most
+}
+
+// countDrops counts datagrams of clients that the socket had no room for.
+func (u *udpSocket) countDrops() {
+	if n := u.drops.more(u.fd); n > 0 {
+		u.sessions.ReceiveBufferFull(n)
+	}
 }
 
 // deliverOf hands the datagrams of one client, which are among n from the first one on, to its session. Several of one

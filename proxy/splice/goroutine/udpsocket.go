@@ -19,6 +19,10 @@ import (
 // maxDatagram is the largest datagram there is, in bytes.
 const maxDatagram = 64 << 10
 
+// receiveBuffer is that of a bound socket, in bytes, since many clients share it: Windows gives 64 KiB by itself. Linux
+// cuts it to net.core.rmem_max.
+const receiveBuffer = 1 << 20
+
 // udpSocket is a bound UDP socket of a front. The goroutine that holds mu owns its sessions.
 type udpSocket struct {
 	e      *shared
@@ -42,6 +46,7 @@ func listenUDP(e *shared, among *sockets, f *splice.Front, at netip.AddrPort) (s
 	}
 	u := &udpSocket{e: e, among: among, udp: c.(*net.UDPConn), bound: at, family: inet.FamilyOf(at.Addr())}
 	u.enablePacketInfo()
+	_ = u.udp.SetReadBuffer(receiveBuffer)
 	u.sessions = splice.NewSessions(f, at.Port(), u)
 	among.add(u)
 	if !e.start(u.receive) {

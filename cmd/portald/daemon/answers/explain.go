@@ -66,6 +66,9 @@ const (
 	listTime = 30 * time.Second
 )
 
+// lately is how long ago something was seen last that may go on.
+const lately = 5 * time.Minute
+
 // How much a report has.
 const (
 	mostSubjects = 8   // service ports
@@ -194,7 +197,12 @@ func (x *Explainer) subjects(
 		subjects[i].Ejected = x.facts.Inventory.ejected(p)
 		if refused != nil {
 			of := refused(p.Name)
-			subjects[i].Refused = explain.Refused{Packets: of.Last, Since: of.Since, Until: of.Until}
+			subjects[i].Refused = explain.Lost{Packets: of.Last, Since: of.Since, Until: of.Until}
+		}
+		if full := x.facts.Inventory.ReceiveBufferFull; full != nil {
+			of := full(p.Name)
+			subjects[i].BufferFull = explain.Lost{Packets: of.Last, Since: of.Since, Until: of.Until,
+				Lately: time.Since(of.Until) < lately}
 		}
 		subjects[i].Waiting = x.facts.Core.Waiting(p.Name.Service())
 		subjects[i].Bound = x.facts.Inventory.Listeners.Fronts().Bound(p.Name)

@@ -45,12 +45,14 @@ type Inventory struct {
 	Problems    *Problems
 	// Refused tells what rules have refused, read now; nil: it is not known.
 	Refused func(context.Context) RefusedOf
-	History *changes.Log
-	Log     logrus.FieldLogger
+	// ReceiveBufferFull tells of UDP in userspace mode which datagrams found a receive buffer full; nil: it is not known.
+	ReceiveBufferFull func(service.PortName) metrics.Packets
+	History           *changes.Log
+	Log               logrus.FieldLogger
 }
 
 // RefusedOf tells what rules have refused of a service port.
-type RefusedOf func(service.PortName) metrics.Refused
+type RefusedOf func(service.PortName) metrics.Packets
 
 // wanted returns the service ports whose names are wanted, in the order of names.
 func (i *Inventory) wanted(name func(string) bool) []*service.Port {
@@ -110,6 +112,10 @@ func (l *listing) service(p *service.Port) *adminsocket.Service {
 	} else {
 		l.countUserspace(s, p.Name)
 		now.failing = failing(ejected, nil)
+		if l.ReceiveBufferFull != nil && p.Name.Protocol == inet.UDP {
+			datagrams := l.ReceiveBufferFull(p.Name).Packets
+			s.ReceiveBufferErrors = &datagrams
+		}
 	}
 	if l.refused != nil {
 		packets := l.refused(p.Name).Packets

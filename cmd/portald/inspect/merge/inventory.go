@@ -100,6 +100,7 @@ func (m *mergedService) add(s *adminsocket.Service) {
 	m.Open, m.Ended, m.Failed = sum(m.Open, s.Open), sum(m.Ended, s.Ended), sum(m.Failed, s.Failed)
 	m.BytesUp, m.BytesDown = sum(m.BytesUp, s.BytesUp), sum(m.BytesDown, s.BytesDown)
 	m.RefusedPackets = sum(m.RefusedPackets, s.RefusedPackets)
+	m.ReceiveBufferErrors = sum(m.ReceiveBufferErrors, s.ReceiveBufferErrors)
 	m.FailedDials, m.Replays = sum(m.FailedDials, s.FailedDials), sum(m.Replays, s.Replays)
 	m.FirstByte = adminsocket.AddUp(m.FirstByte, s.FirstByte)
 	for _, f := range s.Frontends {
