@@ -23,6 +23,9 @@ type commands struct {
 // lockWait is how long a command waits for others that hold /run/xtables.lock, in seconds. The nft variant has no lock.
 const lockWait = "30"
 
+// lockedError is in what a command says that did not get the lock in that time.
+const lockedError = "xtables lock"
+
 // dump returns the rules of all tables that the host uses.
 func (c *commands) dump(ctx context.Context) ([]byte, error) {
 	return c.run(ctx, c.save, nil, nil)

@@ -18,6 +18,7 @@ type fake struct {
 	ran     []string             // what changed the host: command, then input
 	fail    error                // of the next restore
 	missing string               // commands that begin so do not work
+	locked  int                  // times that a command of IPv6 does not get the lock
 	most    int                  // lines of a restore, 0 = any number
 	lacks   string               // a match that the kernel does not know
 	version string               // of the commands; empty: the nft variant's
@@ -60,6 +61,10 @@ func (f *fake) run(_ context.Context, name string, args []string, stdin []byte) 
 	}
 	if action == "" && args[0] == "--version" {
 		return []byte(name + " " + cmp.Or(f.version, "v0 (nf_tables)")), nil
+	}
+	if f.locked > 0 && family == "ip6tables" {
+		f.locked--
+		return nil, errors.New("Another app is currently holding the xtables lock")
 	}
 	if action == "" {
 		return f.list(family, args[3], args[5])

@@ -3,7 +3,9 @@ package iptables
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -30,8 +32,9 @@ type host struct {
 	lists       lister // nil: chains are not listed
 }
 
-// probeTime bounds the look for commands. Loading kernel modules may take a second or two.
-const probeTime = 10 * time.Second
+// probeTime bounds the look for commands. They may have to load kernel modules, and to wait for the lock, which others
+// hold for a while when they write many rules.
+const probeTime = 2 * time.Minute
 
 func newHost(f family, names chains, o Options) (*host, error) {
 	address, err := o.ProxyAddress(f.ip)
@@ -73,10 +76,24 @@ func (h *host) extend(extras []writer.Chain) error {
 
 func (h *host) tables() []*table { return []*table{h.nat, h.filter, h.mangle} }
 
-// probe returns an error if the kernel cannot serve the family.
+// probe returns an error if the kernel cannot serve the family, ErrBusy if that is not known.
 func (h *host) probe() error {
 	ctx, cancel := context.WithTimeout(context.Background(), probeTime)
 	defer cancel()
+	for {
+		switch err := h.probeOnce(ctx); {
+		case ctx.Err() != nil:
+			return fmt.Errorf("%w: %w", writer.ErrBusy, err)
+		case err == nil || !strings.Contains(err.Error(), lockedError):
+			return err
+		default:
+			h.log("waiting for the lock of iptables: %v", err)
+		}
+	}
+}
+
+// probeOnce is one try of probe.
+func (h *host) probeOnce(ctx context.Context) error {
 	if err := h.probeVersion(ctx); err != nil {
 		return err
 	}

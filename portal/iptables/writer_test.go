@@ -67,6 +67,17 @@ func TestHostWithoutIPv6(t *testing.T) {
 	}
 }
 
+// A lock that others hold says nothing of what the host can do.
+func TestIPv6IsServedOnceTheLockIsFree(t *testing.T) {
+	host := newFake()
+	host.locked = 2
+	o, said := testOptions(host.run, ""), 0
+	o.Log = func(string, ...any) { said++ }
+	if w := newWriter(t, o); !w.Features().IPv6 || said != 2 {
+		t.Errorf("IPv6 is served: %t, after %d lines", w.Features().IPv6, said)
+	}
+}
+
 func TestOnlyReplaceFollowsAnError(t *testing.T) {
 	host := newFake()
 	w := newWriter(t, testOptions(host.run, ""))

@@ -57,8 +57,11 @@ type Families struct {
 	state   State
 }
 
+// ErrBusy means that it is not known what a host can do, since it does not answer.
+var ErrBusy = errors.New("the host is busy")
+
 // Open returns Families of what open returns for each family; o is complete. It is an error if IPv4 cannot be served. A
-// host without IPv6 is served without it, which is logged.
+// host without IPv6 is served without it, which is logged, but not one of which that is not known (ErrBusy).
 func Open(o Options, open func(inet.Family) (Family, error)) (*Families, error) {
 	out := &Families{limits: o.Limits(), live: NewLive(o.Settings), failed: o.Failed, watch: unwatched{}}
 	for _, ip := range inet.Families() {
@@ -66,7 +69,7 @@ func Open(o Options, open func(inet.Family) (Family, error)) (*Families, error) 
 		switch {
 		case err == nil:
 			out.served = append(out.served, f)
-		case ip == inet.IPv6:
+		case ip == inet.IPv6 && !errors.Is(err, ErrBusy):
 			o.Log("no portals for IPv6 on this host: %v", err)
 		default:
 			return nil, err

@@ -203,6 +203,15 @@ func TestOpenWithoutIPv6(t *testing.T) {
 	if logged != 1 {
 		t.Errorf("logged %d times, want once", logged)
 	}
+	_, err := Open(o, func(f inet.Family) (Family, error) {
+		if f == inet.IPv6 {
+			return Family{}, fmt.Errorf("look: %w", ErrBusy)
+		}
+		return (&host{}).family(f)
+	})
+	if !errors.Is(err, ErrBusy) {
+		t.Errorf("a host that does not tell whether it has IPv6: %v", err)
+	}
 }
 
 func TestOptionsAreRefused(t *testing.T) {
