@@ -8,8 +8,10 @@ const (
 	changingVIP = "10.96.0.20" // of the Service that changes
 	echoPort    = 9000         // small exchanges, TCP and UDP
 	bulkPort    = 9001         // a sink
+	sourcePort  = 9002         // a source of bulk, which also takes it
 	proxyEcho   = 15000
 	proxyBulk   = 15001
+	proxySource = 15002
 	udpTimeout  = "1s" // nginx limits its UDP sessions only by descriptors, so idle ones must end soon
 )
 

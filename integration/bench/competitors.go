@@ -78,8 +78,11 @@ defaults
 listen bulk
   bind 0.0.0.0:%d
   server pod %s
+listen source
+  bind 0.0.0.0:%d
+  server pod %s
 `, haproxyConns(), haproxyPipes, runtime.NumCPU(), haproxyConns(), options,
-			proxyEcho, b.pod(echoPort), proxyBulk, b.pod(bulkPort))
+			proxyEcho, b.pod(echoPort), proxyBulk, b.pod(bulkPort), proxySource, b.pod(sourcePort))
 		file, err := b.file("haproxy.cfg", config)
 		if err != nil {
 			return nil, err
@@ -101,11 +104,13 @@ stream {
   proxy_half_close on;
   server { listen %d; proxy_pass %s; }
   server { listen %d; proxy_pass %s; }
+  server { listen %d; proxy_pass %s; }
   server { listen %d udp reuseport; proxy_pass %s; proxy_timeout %s; }
   server { listen %d udp reuseport; proxy_pass %s; proxy_timeout %s; }
 }
 `, module, descriptors(), b.dir, b.dir, descriptors()-100,
-		proxyEcho, b.pod(echoPort), proxyBulk, b.pod(bulkPort), proxyEcho, b.pod(echoPort), udpTimeout,
+		proxyEcho, b.pod(echoPort), proxyBulk, b.pod(bulkPort), proxySource, b.pod(sourcePort),
+		proxyEcho, b.pod(echoPort), udpTimeout,
 		proxyBulk, b.pod(bulkPort), udpTimeout)
 	file, err := b.file("nginx.conf", config)
 	if err != nil {
@@ -116,16 +121,16 @@ stream {
 
 func startDNAT(b *bed) ([]string, error) {
 	to := func(port int) string { return "DNAT --to-destination " + b.pod(port).String() }
-	return nil, b.rules(to(echoPort), to(bulkPort))
+	return nil, b.rules(to(echoPort), to(bulkPort), to(sourcePort))
 }
 
 // redirect adds REDIRECT rules from the service to the listeners of a proxy that writes no rules itself.
 func (b *bed) redirect() error {
 	to := func(port int) string { return fmt.Sprintf("REDIRECT --to-ports %d", port) }
-	return b.rules(to(proxyEcho), to(proxyBulk))
+	return b.rules(to(proxyEcho), to(proxyBulk), to(proxySource))
 }
 
-func (b *bed) rules(echo, bulk string) error {
+func (b *bed) rules(echo, bulk, source string) error {
 	var text strings.Builder
 	rule := func(proto string, port int, target string) {
 		fmt.Fprintf(&text, "-A PREROUTING -d %s -p %s --dport %d -j %s\n", vip, proto, port, target)
@@ -133,6 +138,7 @@ func (b *bed) rules(echo, bulk string) error {
 	text.WriteString("*nat\n")
 	rule("tcp", echoPort, echo)
 	rule("tcp", bulkPort, bulk)
+	rule("tcp", sourcePort, source)
 	rule("udp", echoPort, echo)
 	rule("udp", bulkPort, bulk)
 	text.WriteString("COMMIT\n")

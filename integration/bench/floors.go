@@ -71,6 +71,8 @@ func floors() []floor {
 		atMost(0.5, "bulk1", "cpu").times("haproxy-splice"),
 		above(1, "bulk1", "gbps").times("dnat"),
 		atLeast(1.2, "bulk8", "gbps").times("haproxy-splice"),
+		atLeast(1.1, "down1", "gbps").times("dnat"),
+		atLeast(1.1, "down8", "gbps").times("dnat"),
 		atMost(1, "beside32", "p99").times("haproxy-splice"),
 		atMost(1, "beside128", "p99").times("haproxy-splice"),
 		atLeast(1.1, "rr1", "rate").times("haproxy-splice"),

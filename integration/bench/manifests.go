@@ -18,7 +18,7 @@ func (b *bed) manifests(services int) error {
 	}
 	var all, targets strings.Builder
 	ports := []port{{"echo", "TCP", echoPort}, {"echo-udp", "UDP", echoPort}, {"bulk", "TCP", bulkPort},
-		{"bulk-udp", "UDP", bulkPort}}
+		{"bulk-udp", "UDP", bulkPort}, {"source", "TCP", sourcePort}}
 	object(&all, "measured", netip.MustParseAddr(vip), ports, b.endpoints(measured, 0))
 	for i, a := range drawn(services) {
 		object(&all, fmt.Sprint("further-", i), a, ports[:1], b.endpoints(further+i, 0))

@@ -40,7 +40,7 @@ func (b *bed) open() error {
 			return err
 		}
 	}
-	return errors.Join(b.serve("serve", echoPort), b.serve("sink", bulkPort))
+	return errors.Join(b.serve("serve", echoPort), b.serve("sink", bulkPort), b.serve("source", sourcePort))
 }
 
 // serve runs a server in the pod, and returns when it listens.

@@ -35,6 +35,24 @@ func bulkWorkload(name, label string, streams int) workload {
 	}
 }
 
+// downloadsWorkload receives from the pod; with up it sends at the same time, and both directions count.
+func downloadsWorkload(name, label string, streams int, up bool) workload {
+	return workload{
+		name: name, label: label, among: everyone,
+		figures: []figure{{"gbps", labelled(label, "Gb/s"), 1}, {"cpu", labelled(label, "CPU s/GB"), 3}},
+		run: func(ctx context.Context, b *bed, p plan) (figures, error) {
+			var r load.DownloadsResult
+			used, err := b.client(ctx, &r, "downloads", "-to", service(sourcePort).String(),
+				"-streams", strconv.Itoa(streams), "-up="+strconv.FormatBool(up), "-for", p.span.String())
+			if err == nil && r.Bytes == 0 {
+				err = errors.New("nothing arrived")
+			}
+			gigabytes := float64(r.Bytes+r.Up) / 1e9
+			return figures{"gbps": gigabytes * 8 / r.Elapsed.Seconds(), "cpu": used.Seconds() / gigabytes}, err
+		},
+	}
+}
+
 // datagramsWorkload sends datagrams of 1,200 bytes from one port, all in one direction.
 func datagramsWorkload(name, label string, c load.Datagrams) workload {
 	return workload{

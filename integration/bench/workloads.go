@@ -20,6 +20,9 @@ func trafficWorkloads() []workload {
 	return []workload{
 		bulkWorkload("bulk1", "bulk, 1 stream", 1),
 		bulkWorkload("bulk8", "bulk, 8 streams", 8),
+		downloadsWorkload("down1", "download, 1 stream", 1, false),
+		downloadsWorkload("down8", "download, 8 streams", 8, false),
+		downloadsWorkload("both1", "bulk in both directions, 1 stream", 1, true),
 		besideWorkload(32),
 		besideWorkload(128),
 		exchangeWorkload("rr1", "request/response, 1 connection", withRetried,

@@ -14,12 +14,13 @@ import (
 	"time"
 )
 
-// Command runs the package as a program: the servers "serve", "sink" and "answer", the clients "rr", "churn", "bulk",
-// "datagrams" and "streams" with flags named as the fields of RR, Churn, Bulk, Datagrams and Streams. A client writes
-// its result to out as a line of JSON, and so does "answer". "answer" and "streams" read on standard input what to do.
+// Command runs the package as a program: the servers "serve", "sink", "source" and "answer", and the clients "rr",
+// "churn", "bulk", "downloads", "datagrams" and "streams", with flags named as the fields of RR, Churn, Bulk,
+// Downloads, Datagrams and Streams. A client writes its result to out as a line of JSON, and so does "answer". "answer"
+// and "streams" read on standard input what to do.
 func Command(ctx context.Context, args []string, out io.Writer) error {
 	if len(args) == 0 {
-		return errors.New("load: want serve, sink, answer, rr, churn, bulk, datagrams or streams")
+		return errors.New("load: want " + commands)
 	}
 	f := flag.NewFlagSet("load "+args[0], flag.ContinueOnError)
 	switch args[0] {
@@ -27,12 +28,16 @@ func Command(ctx context.Context, args []string, out io.Writer) error {
 		return serverCommand(ctx, f, args[1:], Serve)
 	case "sink":
 		return serverCommand(ctx, f, args[1:], Sink)
+	case "source":
+		return serverCommand(ctx, f, args[1:], Source)
 	case "rr":
 		return rrCommand(ctx, f, args[1:], out)
 	case "churn":
 		return churnCommand(ctx, f, args[1:], out)
 	case "bulk":
 		return bulkCommand(ctx, f, args[1:], out)
+	case "downloads":
+		return downloadsCommand(ctx, f, args[1:], out)
 	case "datagrams":
 		return datagramsCommand(ctx, f, args[1:], out)
 	case "answer":
@@ -40,8 +45,10 @@ func Command(ctx context.Context, args []string, out io.Writer) error {
 	case "streams":
 		return streamsCommand(ctx, f, args[1:], out)
 	}
-	return fmt.Errorf("load: %q: want serve, sink, answer, rr, churn, bulk, datagrams or streams", args[0])
+	return fmt.Errorf("load: %q: want %s", args[0], commands)
 }
+
+const commands = "serve, sink, source, answer, rr, churn, bulk, downloads, datagrams or streams"
 
 func serverCommand(ctx context.Context, f *flag.FlagSet, args []string,
 	run func(context.Context, netip.AddrPort) error) error {
@@ -100,6 +107,19 @@ func bulkCommand(ctx context.Context, f *flag.FlagSet, args []string, out io.Wri
 	f.TextVar(&c.To, "to", netip.AddrPort{}, "`address:port` of a sink")
 	f.IntVar(&c.Streams, "streams", 1, "connections")
 	f.BoolVar(&c.Apart, "apart", false, "a thread for each connection")
+	f.DurationVar(&c.For, "for", time.Second, "how long")
+	if err := f.Parse(args); err != nil {
+		return err
+	}
+	r, err := c.Run(ctx)
+	return report(out, r, err)
+}
+
+func downloadsCommand(ctx context.Context, f *flag.FlagSet, args []string, out io.Writer) error {
+	var c Downloads
+	f.TextVar(&c.To, "to", netip.AddrPort{}, "`address:port` of a source")
+	f.IntVar(&c.Streams, "streams", 1, "connections")
+	f.BoolVar(&c.Up, "up", false, "send as much as will go at the same time")
 	f.DurationVar(&c.For, "for", time.Second, "how long")
 	if err := f.Parse(args); err != nil {
 		return err

@@ -5,8 +5,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"net/netip"
-	"syscall"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -16,7 +14,6 @@ type sink struct {
 	ln   int
 	udp  *counter
 	got  map[int]int64 // bytes, by descriptor
-	room byte
 }
 
 // Sink drops what comes by TCP and UDP until ctx ends. At the end of a stream it says how many bytes there were, and to
@@ -68,17 +65,16 @@ func (s *sink) accept() {
 	}
 }
 
-// drop takes what is there. MSG_TRUNC frees TCP's bytes without copying them anywhere: tcp(7).
+// drop takes what is there.
 func (s *sink) drop(fd int) {
-	n, _, e := syscall.RawSyscall6(unix.SYS_RECVFROM, uintptr(fd), uintptr(unsafe.Pointer(&s.room)), dropSize,
-		unix.MSG_TRUNC|unix.MSG_DONTWAIT, 0, 0)
+	n, err := discard(fd)
 	switch {
-	case e == unix.EAGAIN:
+	case err == unix.EAGAIN:
 		return
-	case e == 0 && n > 0:
+	case err == nil && n > 0:
 		s.got[fd] += int64(n)
 		return
-	case e == 0:
+	case err == nil:
 		_, _ = send(fd, binary.BigEndian.AppendUint64(nil, uint64(s.got[fd]))) // who is gone does not ask
 	}
 	delete(s.got, fd)

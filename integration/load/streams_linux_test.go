@@ -29,7 +29,7 @@ func answering(t *testing.T) (at netip.AddrPort, tell io.Writer, ends func() []S
 		}
 		done <- all
 	}()
-	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(longest); time.Now().Before(end); time.Sleep(time.Millisecond) {
 		if c, err := net.Dial("tcp", at.String()); err == nil {
 			c.Close()
 			break
