@@ -49,7 +49,7 @@ type status struct {
 
 // failure is a request that fails repeatedly.
 type failure struct {
-	since    time.Time
+	refused  time.Time // since when it is refused; zero: it fails otherwise
 	loggedAt time.Time // when it was logged that it is refused; zero: never
 }
 
@@ -101,7 +101,7 @@ func (s *status) succeeded(r request) {
 func (s *status) failed(r request, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.failure(r)
+	s.failure(r).refused = time.Time{}
 	if !s.due(s.loggedAt) {
 		return
 	}
@@ -122,7 +122,10 @@ func (s *status) refused(r request, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	f := s.failure(r)
-	if time.Since(f.since) < refusalGrace || !s.due(f.loggedAt) {
+	if f.refused.IsZero() {
+		f.refused = time.Now()
+	}
+	if time.Since(f.refused) < refusalGrace || !s.due(f.loggedAt) {
 		return
 	}
 	f.loggedAt = time.Now()
@@ -146,7 +149,7 @@ func (s *status) changed(answers bool, text string) {
 func (s *status) failure(r request) *failure {
 	f := s.failing[r]
 	if f == nil {
-		f = &failure{since: time.Now()}
+		f = &failure{}
 		s.failing[r] = f
 	}
 	return f
