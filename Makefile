@@ -121,7 +121,7 @@ test-api: kubetest  ## the tests beside a control plane: API server, kube-proxy
 
 # Without hardware support the machine is some twenty times slower than this one: only what needs its kernel runs there.
 # It has one processor: two take a quarter more of the host for the same, and leave nothing for what runs beside it.
-VMTEST = CGO_ENABLED=0 VM_CPUS=1 VM_MEM=1536M VM_TIMEOUT=900 $(GO) test -trimpath $(UNVETTED) -timeout 16m -exec $(abspath integration/vmrun)
+VMTEST = CGO_ENABLED=0 VM_CPUS=1 VM_MEM=1536M VM_TIMEOUT=1500 $(GO) test -trimpath $(UNVETTED) -timeout 26m -exec $(abspath integration/vmrun)
 test-ipvs: kubetest  ## the part of the tests that needs a kernel with IPVS, in a virtual machine
 	@.ci/need $(VM_NEEDS)
 	CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -o integration/modes/testdata/guest/portald ./cmd/portald
