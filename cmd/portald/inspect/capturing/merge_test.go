@@ -121,7 +121,7 @@ func TestEnough(t *testing.T) {
 		t.Error(err)
 	}
 	must(t, f.finish())
-	if bytes.Contains(b.Bytes(), []byte{0x1b}) || !bytes.Contains(b.Bytes(), []byte("/eth0")) {
+	if bytes.Contains(b.Bytes(), []byte("node\x1b")) || !bytes.Contains(b.Bytes(), []byte("/eth0")) {
 		t.Errorf("%q", b.Bytes())
 	}
 }
