@@ -26,7 +26,7 @@ type DownloadsResult struct {
 	Elapsed time.Duration `json:"elapsed_ns"`
 }
 
-// Run receives for the time given.
+// Run receives for the time given, and until something has come.
 func (c Downloads) Run(ctx context.Context) (r DownloadsResult, err error) {
 	b := &bulk{Bulk: Bulk{To: c.To, Streams: c.Streams}}
 	defer b.close()
@@ -44,7 +44,8 @@ func (c Downloads) Run(ctx context.Context) (r DownloadsResult, err error) {
 		}
 	}
 	start := time.Now()
-	for end := start.Add(c.For); time.Now().Before(end) && ctx.Err() == nil; {
+	over := func(ran time.Duration) bool { return ran >= c.For && (r.Bytes > 0 || ran >= c.For+patience) }
+	for !over(time.Since(start)) && ctx.Err() == nil {
 		events, err := b.poll.wait(100)
 		if err != nil {
 			return r, err

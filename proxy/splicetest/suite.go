@@ -34,7 +34,7 @@ func scenarios() []scenario {
 		idleScenarios(), retryScenarios(),
 		waitScenarios(), endpointWaitScenarios(), refusalScenarios(), drainScenarios(), recordScenarios(), policyScenarios(),
 		limitScenarios(), shareScenarios(), headerScenarios(), hostLookupScenarios(), scopeScenarios(),
-		udpScenarios(), udpEndScenarios(), udpDropScenarios(),
+		udpScenarios(), udpEndScenarios(),
 		udpAnswerScenarios(), leavingScenarios(), leaseScenarios(), unreadScenarios(), wholeAnswerScenarios(),
 		leakScenarios(), manyIdleScenarios(),
 		registryScenarios(), factScenarios(), tcpInfoScenarios(), blockedScenarios(),

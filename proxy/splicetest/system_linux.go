@@ -11,7 +11,8 @@ import (
 // systemScenarios need Linux.
 func systemScenarios() []scenario {
 	return slices.Concat(urgentScenarios(), shortageScenarios(), externalScopeScenarios(), transparentScenarios(),
-		sourcePortScenarios(), udpPortScenarios(), burstScenarios(), markScenarios(), retransmitScenarios(),
+		sourcePortScenarios(), udpPortScenarios(), burstScenarios(), udpDropScenarios(), markScenarios(),
+		retransmitScenarios(),
 		missingScenarios(),
 		handOverScenarios(), sessionHandOverScenarios(), deadPeerScenarios(), waitHandOverScenarios(),
 		lastingHandOverScenarios(), slowScenarios(), replayLinuxScenarios(), wholeAnswerNetworkScenarios(),
