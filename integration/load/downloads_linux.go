@@ -19,7 +19,7 @@ type Downloads struct {
 	For     time.Duration
 }
 
-// DownloadsResult is what arrived here, and what was sent and acknowledged by the next hop.
+// DownloadsResult is what arrived here, and with Up what was sent and acknowledged.
 type DownloadsResult struct {
 	Bytes   int64         `json:"bytes"`
 	Up      int64         `json:"up"`

@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 	"errors"
+	"sync"
 	"syscall"
 	"time"
 
@@ -23,38 +24,50 @@ type shortages struct {
 	log     logrus.FieldLogger
 	metrics *metrics.Metrics
 	next    chan error
+	lost    chan error // the same of datagrams: who sends many is not to hide the other shortages
 }
 
 func newShortages(log logrus.FieldLogger, metrics *metrics.Metrics) *shortages {
-	return &shortages{log, metrics, make(chan error, 1)}
+	return &shortages{log, metrics, make(chan error, 1), make(chan error, 1)}
 }
 
 // report implements splice.Options.Warn. It never blocks.
 func (s *shortages) report(err error) {
 	var portsInUse *splice.PortsError
 	var bufferFull *splice.ReceiveBufferError
+	next := s.next
 	switch {
 	case errors.As(err, &bufferFull):
+		next = s.lost
 		s.metrics.ReceiveBufferFull(bufferFull.Service, uint64(bufferFull.Datagrams))
 	case !errors.Is(err, splice.ErrTransparent) && !errors.As(err, &portsInUse):
 		s.metrics.AcceptError(shortageLabel(err))
 	}
 	select {
-	case s.next <- err:
+	case next <- err:
 	default:
 	}
 }
 
 func (s *shortages) run(ctx context.Context) error {
+	var both sync.WaitGroup
+	both.Go(func() { s.follow(ctx, s.next) })
+	both.Go(func() { s.follow(ctx, s.lost) })
+	both.Wait()
+	return nil
+}
+
+// follow logs an error each period, until ctx ends.
+func (s *shortages) follow(ctx context.Context, next <-chan error) {
 	for {
 		select {
 		case <-ctx.Done():
-			return nil
-		case err := <-s.next:
+			return
+		case err := <-next:
 			s.warn(err)
 		}
 		if backoff.Sleep(ctx, shortagePeriod) != nil {
-			return nil
+			return
 		}
 	}
 }
