@@ -64,7 +64,9 @@ func (e *explained) unanswered(all []flows.Flow) {
 				}
 			}
 		}
-		if mute < enough || mute*oneIn < led {
+		// A SYN is answered within the time of a round trip: if that of the only client was not, this is no chance.
+		only := e.Port.Name.Protocol == inet.TCP && mute == 1 && led == 1
+		if mute < enough && !only || mute*oneIn < led {
 			continue
 		}
 		s := e.ways().to(x.Addr, e.ways().askedAt(all, x.Addr))
@@ -74,8 +76,8 @@ func (e *explained) unanswered(all []flows.Flow) {
 			why = fmt.Sprintf("nothing listens at port %d there, its answers are lost or come from another address, or what "+
 				"the clients send has no answer", x.Addr.Port())
 		}
-		e.find(Doubt, next, "%d of %s to %s as an endpoint of %s have no answer: %s.", mute, count(led, "tracked flow"),
-			e.name(x.Addr), e.label(), why)
+		e.find(Doubt, next, "%d of %s to %s as an endpoint of %s %s no answer: %s.", mute, count(led, "tracked flow"),
+			e.name(x.Addr), e.label(), have(mute), why)
 	}
 }
 

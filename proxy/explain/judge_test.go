@@ -260,9 +260,21 @@ func TestFlowsWithoutAnswer(t *testing.T) {
 	if r := s.explain(t); !strings.HasPrefix(r.Verdict.Text, want) {
 		t.Errorf("verdict %+v", r.Verdict)
 	}
+	all := s.Flows
+	s.Flows = all[:1]
+	const one = "1 of 1 tracked flow to " + cartA + " as an endpoint of shop/cart:http has no answer: its host is gone"
+	if r := s.explain(t); !strings.HasPrefix(r.Verdict.Text, one) {
+		t.Errorf("verdict %+v", r.Verdict)
+	}
+	s.Flows = all
 	for i := range s.Flows {
 		s.Flows[i].Status = flows.SeenReply
 	}
+	all[0].Status = 0 // a packet may be lost
+	if r := s.explain(t); r.Verdict.Status != Good {
+		t.Errorf("verdict %+v", r.Verdict)
+	}
+	all[0].Status = flows.SeenReply
 	if r := s.explain(t); r.Verdict.Status != Good {
 		t.Errorf("verdict %+v", r.Verdict)
 	}

@@ -27,6 +27,14 @@ func count(n int, of string) string {
 	return fmt.Sprintf("%d %ss", n, of)
 }
 
+// have is the verb for so many.
+func have(n int) string {
+	if n == 1 {
+		return "has"
+	}
+	return "have"
+}
+
 // modeOf returns the mode of a service port, and what it comes from.
 func modeOf(p *service.Port, node *Node) (mode service.Mode, from string) {
 	mode, from = p.Mode.Or(node.Mode).Or(service.ModeUserspace), "the annotation portald.io/mode of the Service"
