@@ -28,7 +28,8 @@ func TestLossIsShown(t *testing.T) {
 	lose(b.Node, "-s")
 	d := b.Start(b.Cart(0, 1))
 	payload := bytes.Repeat([]byte("0123456789abcdef"), 1<<16)
-	for range 4 {
+	const connections = 4
+	for range connections {
 		c, err := bed.Dial(bed.LongestTest, b.Client, "tcp", bed.HostPort(bed.IP4, 80))
 		b.Must(err)
 		go func() {
@@ -41,15 +42,16 @@ func TestLossIsShown(t *testing.T) {
 		_ = c.Close()
 	}
 	var good, bad adminsocket.Endpoint
-	b.Eventually("the connections to be counted", func() bool {
+	b.Eventually("the connections to be counted", func() bool { // the last of them too, for the metric below
 		all := endpointsOf(d)
 		good, bad = all["pod0"], all["pod1"]
-		return good.RTTms != nil && bad.RTTms != nil
+		return good.RTTms != nil && bad.RTTms != nil && *good.Dials+*bad.Dials == connections
 	})
 	if *bad.Retransmits == 0 || *bad.OutOfOrder == 0 || *bad.RTTms <= 0 {
 		t.Errorf("behind the loss: %d sent again, %d out of order, %f ms", *bad.Retransmits, *bad.OutOfOrder, *bad.RTTms)
 	}
-	if *good.OutOfOrder != 0 || *good.Retransmits >= *bad.Retransmits {
+	// A kernel that moves a sender from one processor to the other may change the order of a few.
+	if *good.OutOfOrder*10 > *bad.OutOfOrder || *good.Retransmits*10 > *bad.Retransmits {
 		t.Errorf("beside it: %d sent again, %d out of order", *good.Retransmits, *good.OutOfOrder)
 	}
 	series := `portald_endpoint_retransmits_total{endpoint="` + bad.Address.String() +
