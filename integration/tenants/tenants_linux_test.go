@@ -48,12 +48,12 @@ func writers(t *testing.T) map[string]func() (portal.Writer, error) {
 		if _, err := exec.LookPath("iptables-" + variant + "-restore"); err != nil {
 			netnstest.Missing(t, "needs iptables-%s-restore (Debian package iptables)", variant)
 		}
-		out["iptables-"+variant] = func() (portal.Writer, error) { return iptables.New(rules(variant, nil)) }
+		out["iptables-"+variant] = func() (portal.Writer, error) { return iptables.New(t.Context(), rules(variant, nil)) }
 	}
 	o := ipvs.Options{Prefix: prefix, LocalDetector: inside()}
 	if ipvs.Usable(o) == nil {
 		out["ipvs"] = func() (w portal.Writer, err error) {
-			if o.Rules, err = iptables.New(rules("", ipvs.Chains(o))); err != nil {
+			if o.Rules, err = iptables.New(t.Context(), rules("", ipvs.Chains(o))); err != nil {
 				return nil, err
 			}
 			return ipvs.New(o)

@@ -29,7 +29,7 @@ func TestTransparent(t *testing.T) {
 			o := testOptions(nil, variant)
 			divert := platform.DefaultDivert()
 			o.Mark = divert.Mark
-			s := portaltest.NewSite(t, func() (portal.Writer, error) { return New(o) })
+			s := portaltest.NewSite(t, func() (portal.Writer, error) { return New(t.Context(), o) })
 			pod := s.Pod("pod1", prefixes("10.244.0.2/24", "fd00:244::2/64"), prefixes("10.244.0.1/24", "fd00:244::1/64"))
 			s.Node.Must(func() error { return strictPaths("eth0", "pod1") })
 			s.Write(portaltest.SitePortals())

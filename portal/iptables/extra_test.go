@@ -55,7 +55,7 @@ func TestExtraIsRefused(t *testing.T) {
 	} {
 		o := testOptions(newFake().run, "")
 		o.Extra = []writer.Chain{x}
-		if _, err := New(o); err == nil || !strings.Contains(err.Error(), "extra chain "+x.Name) {
+		if _, err := New(t.Context(), o); err == nil || !strings.Contains(err.Error(), "extra chain "+x.Name) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}

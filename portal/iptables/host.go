@@ -36,6 +36,9 @@ type host struct {
 // hold for a while when they write many rules.
 const probeTime = 2 * time.Minute
 
+// silentTime is how long it waits without a word.
+const silentTime = 2 * time.Second
+
 func newHost(f family, names chains, o Options) (*host, error) {
 	address, err := o.ProxyAddress(f.ip)
 	if err != nil {
@@ -77,17 +80,18 @@ func (h *host) extend(extras []writer.Chain) error {
 func (h *host) tables() []*table { return []*table{h.nat, h.filter, h.mangle} }
 
 // probe returns an error if the kernel cannot serve the family, ErrBusy if that is not known.
-func (h *host) probe() error {
-	ctx, cancel := context.WithTimeout(context.Background(), probeTime)
+func (h *host) probe(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, probeTime)
 	defer cancel()
+	defer time.AfterFunc(silentTime, func() {
+		h.log("waiting for %s: another program may hold the lock of iptables, /run/xtables.lock", h.commands.command)
+	}).Stop()
 	for {
 		switch err := h.probeOnce(ctx); {
 		case ctx.Err() != nil:
 			return fmt.Errorf("%w: %w", writer.ErrBusy, err)
 		case err == nil || !strings.Contains(err.Error(), lockedError):
 			return err
-		default:
-			h.log("waiting for the lock of iptables: %v", err)
 		}
 	}
 }

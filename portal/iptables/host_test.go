@@ -148,7 +148,7 @@ func subject(run runner, o Options) portaltest.Subject {
 	}
 	return portaltest.Subject{
 		Host:      testHost{run, o.Variant},
-		NewWriter: func() (portal.Writer, error) { return New(o) },
+		NewWriter: func() (portal.Writer, error) { return New(context.Background(), o) },
 		Written:   func() (int, error) { return written, nil },
 	}
 }
@@ -173,7 +173,7 @@ func TestFakeHostTakesLittle(t *testing.T) {
 
 func newWriter(t testing.TB, o Options) *Writer {
 	t.Helper()
-	w, err := New(o)
+	w, err := New(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
 	}

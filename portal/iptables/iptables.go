@@ -5,7 +5,7 @@
 // Spread is alive.
 //
 //	proxyPorts := inet.PortRange{First: 11000, Last: 12999} // of the daemon's listeners
-//	w, err := iptables.New(iptables.Options{Options: writer.Options{ProxyPorts: proxyPorts}})
+//	w, err := iptables.New(ctx, iptables.Options{Options: writer.Options{ProxyPorts: proxyPorts}})
 //	err = w.Replace(ctx, portals) // removes leftovers of an earlier run, too
 //	err = w.Update(ctx, changes)
 //
@@ -45,7 +45,7 @@ func (w *Writer) Features() portal.Features {
 
 // New looks for the commands and returns a Writer that has changed nothing yet. It is an error if IPv4 cannot be
 // served; a host without IPv6 is served without it.
-func New(o Options) (*Writer, error) {
+func New(ctx context.Context, o Options) (*Writer, error) {
 	look, here := present, o.Run == nil
 	if !here {
 		look = func(family, string) error { return nil } // Run may run elsewhere
@@ -62,7 +62,7 @@ func New(o Options) (*Writer, error) {
 			err = look(f, o.Variant)
 		}
 		if err == nil {
-			err = h.probe()
+			err = h.probe(ctx)
 		}
 		if err != nil {
 			return writer.Family{}, fmt.Errorf("use %s: %w", f.commandName(o.Variant, ""), err)

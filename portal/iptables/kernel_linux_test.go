@@ -90,7 +90,7 @@ func TestNewFindsTheCommands(t *testing.T) {
 		t.Errorf("%d families are served, want 2", len(w.hosts))
 	}
 	t.Setenv("PATH", t.TempDir())
-	if _, err := New(o); err == nil {
+	if _, err := New(t.Context(), o); err == nil {
 		t.Error("no error without any iptables")
 	} else {
 		t.Log(err)

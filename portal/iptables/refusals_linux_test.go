@@ -15,7 +15,7 @@ func TestRefusals(t *testing.T) {
 			portaltest.Refusals(t, portaltest.Without{}, func(refused func(portal.Refused)) (portal.Writer, error) {
 				o := testOptions(nil, variant)
 				o.Refused = refused
-				return New(o)
+				return New(t.Context(), o)
 			})
 		})
 	})

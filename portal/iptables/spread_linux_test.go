@@ -18,7 +18,7 @@ func TestSpreading(t *testing.T) {
 				o := testOptions(nil, variant)
 				o.LocalDetector, o.NodePortAddresses, o.Masquerade, o.Dials = s.LocalDetector, s.NodePortAddresses, s.Masquerade,
 					s.Dials
-				return New(o)
+				return New(t.Context(), o)
 			}, cannot(variant)...)
 		})
 	})

@@ -244,7 +244,7 @@ func TestAuditOfMany(t *testing.T) {
 func TestSpreadOptions(t *testing.T) {
 	o := testOptions(newFake().run, "")
 	o.Mark = portal.DefaultMasqueradeMark | 1
-	if _, err := New(o); err == nil || !strings.Contains(err.Error(), "0x4000") {
+	if _, err := New(t.Context(), o); err == nil || !strings.Contains(err.Error(), "0x4000") {
 		t.Errorf("the marks collide: %v", err)
 	}
 	o = testOptions(newFake().run, "")

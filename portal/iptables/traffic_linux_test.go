@@ -31,7 +31,7 @@ const (
 )
 
 func newSite(t *testing.T, variant string) *site {
-	s := portaltest.NewSite(t, func() (portal.Writer, error) { return New(testOptions(nil, variant)) })
+	s := portaltest.NewSite(t, func() (portal.Writer, error) { return New(t.Context(), testOptions(nil, variant)) })
 	s.Write(portaltest.SitePortals())
 	return &site{s, variant}
 }
@@ -58,7 +58,7 @@ func TestTraffic(t *testing.T) {
 			portaltest.Traffic(t, func(inside portal.LocalDetector) (portal.Writer, error) {
 				o := testOptions(nil, variant)
 				o.LocalDetector, o.Dials = portal.LocalDetector(inside), portal.DefaultDials
-				return New(o)
+				return New(t.Context(), o)
 			})
 		})
 	})
@@ -187,7 +187,7 @@ func TestUnnumberedInterface(t *testing.T) {
 			o := testOptions(nil, s.variant)
 			o.ProxyAddresses = addresses(nodeV4, nodeV6)
 			var err error
-			s.Writer, err = New(o)
+			s.Writer, err = New(t.Context(), o)
 			return err
 		})
 		s.Write(portaltest.SitePortals())

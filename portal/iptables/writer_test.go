@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -17,6 +19,7 @@ import (
 	"github.com/portald/portald/portal"
 	"github.com/portald/portald/portal/portaltest"
 	"github.com/portald/portald/portal/service"
+	"github.com/portald/portald/portal/writer"
 )
 
 func TestNewRefuses(t *testing.T) {
@@ -37,7 +40,7 @@ func TestNewRefuses(t *testing.T) {
 	} {
 		o := testOptions(newFake().run, "")
 		test.change(&o)
-		if _, err := New(o); err == nil || !strings.Contains(err.Error(), test.want) {
+		if _, err := New(t.Context(), o); err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("got %v, want an error with %q", err, test.want)
 		}
 	}
@@ -62,7 +65,7 @@ func TestHostWithoutIPv6(t *testing.T) {
 		t.Errorf("said %q, want one line about IPv6", said)
 	}
 	host.missing = "iptables"
-	if _, err := New(o); err == nil {
+	if _, err := New(t.Context(), o); err == nil {
 		t.Error("no error without iptables")
 	}
 }
@@ -71,11 +74,34 @@ func TestHostWithoutIPv6(t *testing.T) {
 func TestIPv6IsServedOnceTheLockIsFree(t *testing.T) {
 	host := newFake()
 	host.locked = 2
-	o, said := testOptions(host.run, ""), 0
-	o.Log = func(string, ...any) { said++ }
-	if w := newWriter(t, o); !w.Features().IPv6 || said != 2 {
-		t.Errorf("IPv6 is served: %t, after %d lines", w.Features().IPv6, said)
+	if w := newWriter(t, testOptions(host.run, "")); !w.Features().IPv6 {
+		t.Error("IPv6 is not served")
 	}
+}
+
+// Who waits for the lock says so, and ends when it is told to.
+func TestWaitForTheLockCanBeEnded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		host, said := newFake(), []string(nil)
+		o := testOptions(func(ctx context.Context, name string, args []string, stdin []byte) ([]byte, error) {
+			if strings.HasPrefix(name, "ip6tables") {
+				<-ctx.Done() // as a command that is killed
+				return nil, ctx.Err()
+			}
+			return host.run(ctx, name, args, stdin)
+		}, "")
+		o.Log = func(format string, args ...any) { said = append(said, fmt.Sprintf(format, args...)) }
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+		defer cancel()
+		began := time.Now()
+		_, err := New(ctx, o)
+		if took := time.Since(began); !errors.Is(err, writer.ErrBusy) || took != 3*time.Second {
+			t.Errorf("%v after %s", err, took)
+		}
+		if len(said) != 1 || !strings.HasPrefix(said[0], "waiting for ip6tables") {
+			t.Errorf("said %q", said)
+		}
+	})
 }
 
 func TestOnlyReplaceFollowsAnError(t *testing.T) {

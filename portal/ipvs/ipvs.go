@@ -5,7 +5,7 @@
 // writes the rules.
 //
 //	if err := ipvs.Usable(o); err != nil { ... } // names the missing kernel module, and what to do
-//	rules, err := iptables.New(...)              // with Extra: ipvs.Chains(o)
+//	rules, err := iptables.New(ctx, ...)         // with Extra: ipvs.Chains(o)
 //	o.Rules = rules
 //	w, err := ipvs.New(o)
 //	err = w.Replace(ctx, portals)

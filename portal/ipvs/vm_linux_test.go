@@ -60,7 +60,7 @@ func openCounting(t testing.TB, edit func(*Options), refused func(portal.Refused
 	if edit != nil {
 		edit(&o)
 	}
-	rules, err := iptables.New(iptables.Options{
+	rules, err := iptables.New(t.Context(), iptables.Options{
 		Options: writer.Options{
 			Settings:   writer.Settings{LocalDetector: o.LocalDetector, NodePortAddresses: o.NodePortAddresses},
 			ProxyPorts: portaltest.ProxyRange(), Masquerade: o.Masquerade, Dials: o.Dials,

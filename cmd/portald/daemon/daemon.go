@@ -63,7 +63,11 @@ func Run(
 	}
 	ctx, end := context.WithCancelCause(context.WithoutCancel(told))
 	defer end(nil)
-	d, all, err := newDaemon(flags, cfg, log, version, life, end)
+	d, all, err := newDaemon(told, flags, cfg, log, version, life, end)
+	if err != nil && told.Err() != nil {
+		log.Info("Told to end before it could write rules")
+		return nil
+	}
 	if err != nil {
 		return err
 	}
@@ -101,9 +105,10 @@ func (d *daemon) stopping() {
 var ErrInterrupted = errors.New("interrupted")
 
 // newDaemon makes the parts, each of those before it, and returns them in the order in which they start. Nothing runs
-// yet, and the host's rules are unchanged.
+// yet, and the host's rules are unchanged. It may wait for the lock of iptables, until ctx ends.
 func newDaemon(
-	flags *config.Flags, cfg *config.Config, log *logrus.Logger, version string, life Life, end context.CancelCauseFunc,
+	ctx context.Context, flags *config.Flags, cfg *config.Config, log *logrus.Logger, version string, life Life,
+	end context.CancelCauseFunc,
 ) (*daemon, []parts.Part, error) {
 	settings := &atomic.Pointer[config.Settings]{}
 	settings.Store(&cfg.Settings)
@@ -119,7 +124,7 @@ func newDaemon(
 		return nil, nil, err
 	}
 	state := succession.NewState(cfg.HandOverSocket)
-	rules, err := newHostRules(cfg, settings, host, state, telemetry.metrics, log)
+	rules, err := newHostRules(ctx, cfg, settings, host, state, telemetry.metrics, log)
 	if err != nil {
 		return nil, nil, err
 	}

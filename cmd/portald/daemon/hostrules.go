@@ -41,8 +41,8 @@ type hostRules struct {
 }
 
 func newHostRules(
-	cfg *config.Config, settings *atomic.Pointer[config.Settings], h *hostinfo.Host, state *succession.State,
-	metrics *metrics.Metrics, log *logrus.Logger,
+	ctx context.Context, cfg *config.Config, settings *atomic.Pointer[config.Settings], h *hostinfo.Host,
+	state *succession.State, metrics *metrics.Metrics, log *logrus.Logger,
 ) (*hostRules, error) {
 	own, err := platform.LocalAddresses()
 	if err != nil {
@@ -54,7 +54,7 @@ func newHostRules(
 	if writers.Direct(cfg) {
 		r.direct = userspace.NewDirect()
 	}
-	err = r.open(writers.Deps{
+	err = r.open(ctx, writers.Deps{
 		NodePorts: r.nodePorts.Within(), NodeAddresses: own, LocalDetector: h.Detector.Rules(), Log: log,
 		Failed:        func(family inet.Family, partial bool) { r.countFailure(metrics, family, partial) },
 		CleanupFailed: func(f inet.Family) { metrics.NFTablesCleanupFailed(f.String()) },
@@ -77,14 +77,14 @@ func newHostRules(
 }
 
 // open opens the configured writer, or the fallback for a kernel without IPVS.
-func (r *hostRules) open(deps writers.Deps) (err error) {
-	r.cfg = writers.ChooseVariant(context.Background(), r.cfg, r.log)
-	r.writer, err = writers.New(r.cfg, deps)
+func (r *hostRules) open(ctx context.Context, deps writers.Deps) (err error) {
+	r.cfg = writers.ChooseVariant(ctx, r.cfg, r.log)
+	r.writer, err = writers.New(ctx, r.cfg, deps)
 	if fallback := r.cfg.IPVS.Fallback; err != nil && r.cfg.Writer == writers.IPVS && fallback != "" {
 		r.fellBack = fmt.Errorf("%s is used instead of IPVS: %w", fallback, err)
 		r.log.Warn(r.fellBack)
 		r.cfg = withoutIPVS(r.cfg)
-		r.writer, err = writers.New(r.cfg, deps)
+		r.writer, err = writers.New(ctx, r.cfg, deps)
 	}
 	return err
 }

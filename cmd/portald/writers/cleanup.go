@@ -21,7 +21,7 @@ func Cleanup(ctx context.Context, cfg *config.Config, log *logrus.Logger) error 
 	}
 	existing := findRuleSets(ctx, cfg, findVariants(ctx, cfg, commandVariants()...))
 	if len(existing) == 0 {
-		_, err := New(cfg, Deps{Log: log}) // its error says why there is nothing that could be looked at
+		_, err := New(ctx, cfg, Deps{Log: log}) // its error says why there is nothing that could be looked at
 		return err
 	}
 	var errs []error

@@ -61,7 +61,7 @@ func findRuleSets(ctx context.Context, cfg *config.Config, variants []variant) (
 	for _, n := range everyNames(cfg) {
 		tables, written := findInIPTables(ctx, cfg, n, variants)
 		if ipvs.Present(n.Chains) { // before the rules that use its sets, since those tell whether portald wrote it
-			if w, err := newIPVS(cfg, n, quiet); err == nil {
+			if w, err := newIPVS(ctx, cfg, n, quiet); err == nil {
 				out = append(out, ruleSet{"IPVS " + n.Chains, IPVS, "", n, known(written), w.Cleanup})
 			}
 		}
@@ -85,7 +85,7 @@ func findInIPTables(
 			continue
 		}
 		written = written || found.Written
-		if w, err := iptables.New(o); err == nil {
+		if w, err := iptables.New(ctx, o); err == nil {
 			description := "iptables-" + v.kind + " " + n.Chains
 			out = append(out, ruleSet{description, IPTables, v.kind, n, known(found.Written), w.Cleanup})
 		}

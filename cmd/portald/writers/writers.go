@@ -3,6 +3,7 @@
 package writers
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -52,8 +53,8 @@ type Deps struct {
 	Carried      func() map[netip.Addr]struct{}
 }
 
-// New returns the writer of a configuration.
-func New(cfg *config.Config, d Deps) (portal.Writer, error) {
+// New returns the writer of a configuration. It may wait for the lock of iptables, until ctx ends.
+func New(ctx context.Context, cfg *config.Config, d Deps) (portal.Writer, error) {
 	switch names := NamesOf(cfg); cfg.Writer {
 	case NFTables:
 		w, err := nftables.New(nftablesOptions(cfg, names, d))
@@ -62,11 +63,11 @@ func New(cfg *config.Config, d Deps) (portal.Writer, error) {
 		}
 		return w, nil
 	case IPVS:
-		return newIPVS(cfg, names, d)
+		return newIPVS(ctx, cfg, names, d)
 	case Netsh:
 		return netsh.New(netshOptions(cfg, d))
 	}
-	w, err := iptables.New(iptablesOptions(cfg, NamesOf(cfg), d))
+	w, err := iptables.New(ctx, iptablesOptions(cfg, NamesOf(cfg), d))
 	switch {
 	case errors.Is(err, exec.ErrNotFound):
 		return nil, fmt.Errorf("%w: install the package iptables (of Red Hat: iptables-nft), or set writer: nftables, "+
@@ -87,9 +88,9 @@ func Prepare(cfg *config.Config) (changed []string, err error) {
 }
 
 // newIPVS returns an IPVS writer with an iptables writer for what IPVS cannot hold.
-func newIPVS(cfg *config.Config, names Names, d Deps) (portal.Writer, error) {
+func newIPVS(ctx context.Context, cfg *config.Config, names Names, d Deps) (portal.Writer, error) {
 	o := ipvsOptions(cfg, names, d)
-	rules, err := iptables.New(rulesBesideIPVS(cfg, names, d))
+	rules, err := iptables.New(ctx, rulesBesideIPVS(cfg, names, d))
 	if err != nil {
 		return nil, err
 	}
