@@ -84,12 +84,13 @@ func (h *host) probe(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, probeTime)
 	defer cancel()
 	defer time.AfterFunc(silentTime, func() {
-		h.log("waiting for %s: another program may hold the lock of iptables, /run/xtables.lock", h.commands.command)
+		h.log("waiting for %s: another program may hold its lock (fuser -v /run/xtables.lock names it)", h.commands.command)
 	}).Stop()
 	for {
 		switch err := h.probeOnce(ctx); {
 		case ctx.Err() != nil:
-			return fmt.Errorf("%w: %w", writer.ErrBusy, err)
+			return fmt.Errorf("%w: another program may hold the lock of iptables (fuser -v /run/xtables.lock names it): %w",
+				writer.ErrBusy, err)
 		case err == nil || !strings.Contains(err.Error(), lockedError):
 			return err
 		}

@@ -65,7 +65,7 @@ func Run(
 	defer end(nil)
 	d, all, err := newDaemon(told, flags, cfg, log, version, life, end)
 	if err != nil && told.Err() != nil {
-		log.Info("Told to end before it could write rules")
+		log.WithError(err).Info("Told to end before it could write rules")
 		return nil
 	}
 	if err != nil {

@@ -80,7 +80,8 @@ func newHostRules(
 func (r *hostRules) open(ctx context.Context, deps writers.Deps) (err error) {
 	r.cfg = writers.ChooseVariant(ctx, r.cfg, r.log)
 	r.writer, err = writers.New(ctx, r.cfg, deps)
-	if fallback := r.cfg.IPVS.Fallback; err != nil && r.cfg.Writer == writers.IPVS && fallback != "" {
+	unusable := err != nil && !writers.Busy(err)
+	if fallback := r.cfg.IPVS.Fallback; unusable && r.cfg.Writer == writers.IPVS && fallback != "" {
 		r.fellBack = fmt.Errorf("%s is used instead of IPVS: %w", fallback, err)
 		r.log.Warn(r.fellBack)
 		r.cfg = withoutIPVS(r.cfg)

@@ -72,11 +72,16 @@ func New(ctx context.Context, cfg *config.Config, d Deps) (portal.Writer, error)
 	case errors.Is(err, exec.ErrNotFound):
 		return nil, fmt.Errorf("%w: install the package iptables (of Red Hat: iptables-nft), or set writer: nftables, "+
 			"in a kernel mode mode: nftables, which needs no command", err)
+	case Busy(err):
+		return nil, err
 	case err != nil:
 		return nil, fmt.Errorf("%w: portald needs the package iptables and the capability NET_ADMIN (root has it)", err)
 	}
 	return w, nil
 }
+
+// Busy tells whether an error of New says that another program held the lock of iptables, and nothing of the host.
+func Busy(err error) bool { return errors.Is(err, writer.ErrBusy) }
 
 // Prepare writes the kernel's settings that the writer needs and a daemon with few rights may not write, and returns
 // which it changed. IPVS alone has any.
