@@ -7,6 +7,7 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"github.com/portald/portald/cmd/portald/config"
+	"github.com/portald/portald/portal"
 	"github.com/portald/portald/portal/iptables"
 	"github.com/portald/portald/portal/ipvs"
 	"github.com/portald/portald/portal/nftables"
@@ -61,9 +62,8 @@ func findRuleSets(ctx context.Context, cfg *config.Config, variants []variant) (
 	for _, n := range everyNames(cfg) {
 		tables, written := findInIPTables(ctx, cfg, n, variants)
 		if ipvs.Present(n.Chains) { // before the rules that use its sets, since those tell whether portald wrote it
-			if w, err := newIPVS(ctx, cfg, n, quiet); err == nil {
-				out = append(out, ruleSet{"IPVS " + n.Chains, IPVS, "", n, known(written), w.Cleanup})
-			}
+			w, err := newIPVS(ctx, cfg, n, quiet)
+			out = append(out, ruleSet{"IPVS " + n.Chains, IPVS, "", n, known(written), cleanup(w, err)})
 		}
 		out = append(out, tables...)
 		if w, err := nftables.New(nftablesOptions(cfg, n, quiet)); err == nil {
@@ -85,12 +85,19 @@ func findInIPTables(
 			continue
 		}
 		written = written || found.Written
-		if w, err := iptables.New(ctx, o); err == nil {
-			description := "iptables-" + v.kind + " " + n.Chains
-			out = append(out, ruleSet{description, IPTables, v.kind, n, known(found.Written), w.Cleanup})
-		}
+		w, err := iptables.New(ctx, o)
+		description := "iptables-" + v.kind + " " + n.Chains
+		out = append(out, ruleSet{description, IPTables, v.kind, n, known(found.Written), cleanup(w, err)})
 	}
 	return out, written
+}
+
+// cleanup returns what removes a rule set that is there: by its writer, or in vain if there is none.
+func cleanup(w portal.Writer, err error) func(context.Context) error {
+	if err != nil {
+		return func(context.Context) error { return err }
+	}
+	return w.Cleanup
 }
 
 func known(written bool) func(context.Context) (bool, error) {
