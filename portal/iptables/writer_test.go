@@ -98,6 +98,7 @@ func TestWaitForTheLockCanBeEnded(t *testing.T) {
 		if took := time.Since(began); !errors.Is(err, writer.ErrBusy) || took != 3*time.Second {
 			t.Errorf("%v after %s", err, took)
 		}
+		synctest.Wait() // it was said by a goroutine of the timer's
 		if len(said) != 1 || !strings.HasPrefix(said[0], "waiting for ip6tables") {
 			t.Errorf("said %q", said)
 		}
