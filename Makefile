@@ -122,18 +122,32 @@ test-api: kubetest  ## the tests beside a control plane: API server, kube-proxy
 # Without hardware support the machine is some twenty times slower than this one: only what needs its kernel runs there.
 # It has one processor: two take a quarter more of the host for the same, and leave nothing for what runs beside it.
 VMTEST = CGO_ENABLED=0 VM_CPUS=1 VM_MEM=1536M VM_TIMEOUT=1500 $(GO) test -trimpath $(UNVETTED) -timeout 26m -exec $(abspath integration/vmrun)
-test-ipvs: kubetest  ## the part of the tests that needs a kernel with IPVS, in a virtual machine
+test-ipvs: test-ipvs-migrate test-ipvs-rules test-ipvs-traffic test-ipvs-modes  ## the part of the tests that needs a kernel with IPVS, in a virtual machine
+
+.PHONY: vm guest-portald test-ipvs-migrate test-ipvs-rules test-ipvs-traffic test-ipvs-modes
+vm:
 	@.ci/need $(VM_NEEDS)
-	CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -o integration/modes/testdata/guest/portald ./cmd/portald
-	@ln -sfn kubetest $(BIN)/kubectl && mkdir -p integration/modes/testdata/guest/deploy
-	PATH=$(abspath $(BIN)):$$PATH deploy/render replace ipvs >integration/modes/testdata/guest/deploy/replace-ipvs.yaml
-	@mkdir -p integration/migrate/testdata/guest
-	cp integration/modes/testdata/guest/portald integration/migrate/testdata/guest && cp -L $(BIN)/kubetest integration/migrate/testdata/guest
+# .ci/run has two that take it into their machines beside each other: the second finds it built, and leaves it alone.
+guest-portald:
+	@mkdir -p $(BIN) && CGO_ENABLED=0 flock $(BIN)/guest.lock \
+		$(GO) build -trimpath -buildvcs=false -o integration/modes/testdata/guest/portald ./cmd/portald
+
+test-ipvs-migrate: vm kubetest
+	@mkdir -p integration/migrate/testdata/guest && cp -L $(BIN)/kubetest integration/migrate/testdata/guest
+	CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -o integration/migrate/testdata/guest/portald ./cmd/portald
 	$(VMTEST) -run TestThereAndBackWithIPVS ./integration/migrate
+
+test-ipvs-rules: vm
 	$(VMTEST) -run TestRender ./cmd/portald
 	$(VMTEST) ./portal/ipvs -quick
 	$(VMTEST) -run TestTenants/ipvs ./integration/tenants
+
+test-ipvs-traffic: vm guest-portald
 	$(VMTEST) -run 'TestMatrix|TestModeOfAService|TestSwitchUnderLoad|TestServersOfTheHost|TestEndpointsThatAreFrontends|TestKernelRecords|TestAlgorithms|TestRefusedPackets' ./integration/modes
+
+test-ipvs-modes: vm kubetest guest-portald
+	@ln -sfn kubetest $(BIN)/kubectl && mkdir -p integration/modes/testdata/guest/deploy
+	PATH=$(abspath $(BIN)):$$PATH deploy/render replace ipvs >integration/modes/testdata/guest/deploy/replace-ipvs.yaml
 	$(VMTEST) -run 'TestRestartsUnderLoad|TestKernelDoesNotCarryAlike|TestExplain$$|TestSCTP$$|TestDeployed' ./integration/modes
 	$(VMTEST) -run 'TestClientsCome|TestDatagramsCome|TestWipedRules' ./integration/modes
 	$(VMTEST) -run 'TestAbsence|TestHealthCheckPort|TestLeftoverOfAPod' ./integration/modes
