@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"slices"
 
+	"github.com/portald/portald/platform/inet"
 	"github.com/portald/portald/portal"
 	"github.com/portald/portald/portal/service"
 )
@@ -64,9 +65,12 @@ func (w *Writer) addElements(ctx context.Context, in func(setID) bool) error {
 	return f.err()
 }
 
+// addAddresses gives the device its new addresses. Who dialled one before has a conntrack entry, by which IPVS would
+// take the client's next try, and which is deleted soon after: until then tries are dropped.
 func (w *Writer) addAddresses() error {
 	var f failures
 	for _, addr := range slices.SortedFunc(slices.Values(w.addrs.Added()), netip.Addr.Compare) {
+		f.add(w.addElement(w.names.set(recent, inet.FamilyOf(addr)), element{addr: addr}))
 		f.add(w.addAddress(addr))
 	}
 	return f.err()

@@ -19,8 +19,8 @@ const newFlow = "-m conntrack --ctstate NEW"
 //
 //   - nat: flows to masquerade are marked before IPVS, and masqueraded after it.
 //   - mangle: flows of clients that are not admitted are dropped, because IPVS takes this node's own before the
-//     filter table; so is what the daemon sends to an endpoint that is a virtual server, because IPVS does not look
-//     at marks.
+//     filter table; so are flows to an address that began before it was the node's (addAddresses), and what the
+//     daemon sends to an endpoint that is a virtual server, because IPVS does not look at marks.
 //   - filter: ports of the device's addresses without a virtual server are refused, because the node's own listeners
 //     would answer there. Flows that began before are dropped, until their conntrack entries are deleted: what is
 //     refused never is confirmed, and no redirect is asked about them. Answers are accepted, and so are flows to
@@ -129,6 +129,7 @@ func (r ruleset) masquerades() []string {
 
 func (r ruleset) drops() []string {
 	return []string{
+		"-p tcp -m conntrack --ctstatus CONFIRMED " + r.in(recent, "dst") + "-j DROP",
 		r.in(insideOnly, "dst,dst") + "-j " + r.prefixed("IPVS-INSIDE"),
 		r.in(restricted, "dst,dst") + "-j " + r.prefixed("IPVS-SOURCES"),
 	}

@@ -73,7 +73,7 @@ func (w *Writer) prepare() error {
 		errs = append(errs, w.timeouts(w.TCPTimeout, w.TCPFinTimeout, w.UDPTimeout))
 	}
 	errs = append(errs, w.makeDevice())
-	for _, s := range w.names.sets() {
+	for _, s := range w.names.allSets() {
 		if s.family == inet.IPv4 || w.v6 {
 			errs = append(errs, w.makeSet(s))
 		}

@@ -218,6 +218,10 @@ func (h *host) makeSet(s set) error {
 	if s.family == inet.IPv6 {
 		o.Family = unix.AF_INET6
 	}
+	if s.timeout > 0 {
+		seconds := uint32(s.timeout / time.Second)
+		o.Timeout = &seconds
+	}
 	if s.typ == byNet {
 		o.Revision = 2 // the library knows no least one
 	}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/portald/portald/platform/inet"
 	"github.com/portald/portald/portal"
@@ -55,13 +56,15 @@ func (w *Writer) renderAddresses(b *bytes.Buffer) {
 
 func (w *Writer) renderSets(b *bytes.Buffer) {
 	b.WriteString("# ipset restore\n")
-	for _, s := range w.names.sets() {
-		switch {
-		case s.family == inet.IPv6:
-			fmt.Fprintf(b, "create %s %s family inet6 maxelem %d\n", s.name, s.typ, maxElements)
-		default:
-			fmt.Fprintf(b, "create %s %s family inet maxelem %d\n", s.name, s.typ, maxElements)
+	for _, s := range w.names.allSets() {
+		family, timeout := "inet", ""
+		if s.family == inet.IPv6 {
+			family = "inet6"
 		}
+		if s.timeout > 0 {
+			timeout = fmt.Sprintf(" timeout %d", s.timeout/time.Second)
+		}
+		fmt.Fprintf(b, "create %s %s family %s maxelem %d%s\n", s.name, s.typ, family, maxElements, timeout)
 	}
 	for _, e := range slices.SortedFunc(slices.Values(w.elements.Added()), entry.compare) {
 		fmt.Fprintf(b, "add %s %s\n", w.names.set(e.id, e.family), e.element)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"net/netip"
 	"strings"
+	"time"
 
 	"github.com/portald/portald/platform/inet"
 	"github.com/portald/portald/portal/service"
@@ -27,6 +28,7 @@ const (
 	addresses                  // of the device
 	served                     // all virtual servers
 	setIDs
+	recent // addresses that the device has had for recentTime at most: the kernel empties it
 )
 
 // setKind has the attributes of a set that are the same in both families.
@@ -45,7 +47,7 @@ const (
 	byClientNet = "hash:ip,port,net"
 )
 
-var setKinds = [setIDs]setKind{
+var setKinds = [...]setKind{
 	clusterIPs:    {"CLUSTER-IP", "CLUSTER-IP", byFrontend},
 	externalIPs:   {"EXTERNAL-IP", "EXT-IP", byFrontend},
 	loadBalancers: {"LOAD-BALANCER", "LB", byFrontend},
@@ -58,6 +60,7 @@ var setKinds = [setIDs]setKind{
 	pods:          {"PODS", "PODS", byNet},
 	addresses:     {"IPVS-IPS", "IPVS-IPS", byAddress},
 	served:        {"IPVS-SERVERS", "IPVS-SERVERS", byFrontend},
+	recent:        {"IPVS-RECENT", "IPVS-RECENT", byAddress},
 }
 
 // names are the names of the device and the sets.
@@ -100,18 +103,32 @@ func (n names) set(id setID, family inet.Family) string {
 
 // set is one with its name.
 type set struct {
-	name   string
-	typ    string
-	id     setID
-	family inet.Family
+	name    string
+	typ     string
+	id      setID
+	family  inet.Family
+	timeout time.Duration // of its elements; 0: they stay
 }
 
-// sets are the sets of both families, in order.
+// sets are the sets of both families whose elements are known, in order.
 func (n names) sets() (out []set) {
 	for _, family := range inet.Families() {
 		for id := range setIDs {
-			out = append(out, set{n.set(id, family), setKinds[id].typ, id, family})
+			out = append(out, set{name: n.set(id, family), typ: setKinds[id].typ, id: id, family: family})
 		}
+	}
+	return out
+}
+
+// recentTime is enough to delete the conntrack entries of flows to an address that began before IPVS had it. A client
+// that has no answer tries again after 1, 3 and 7 s.
+const recentTime = 5 * time.Second
+
+// allSets are the sets of both families: those of sets, and those that the kernel empties.
+func (n names) allSets() []set {
+	out := n.sets()
+	for _, family := range inet.Families() {
+		out = append(out, set{n.set(recent, family), setKinds[recent].typ, recent, family, recentTime})
 	}
 	return out
 }
@@ -127,7 +144,7 @@ var leftovers = []string{
 
 // all are the names of our sets, and with the name of the only proxy also the names of kube-proxy's sets.
 func (n names) all() (out []string) {
-	for _, s := range n.sets() {
+	for _, s := range n.allSets() {
 		out = append(out, s.name)
 	}
 	if n.prefix == SolePrefix {
