@@ -95,13 +95,11 @@ func doctorFaults() map[string]doctorFault {
 			},
 		},
 		"somebody flushed a chain": {
-			check: "rules", says: "no rule of PREROUTING", plant: command("iptables -t nat -F PREROUTING"), mended: true,
+			check: "rules", says: "no rule of PREROUTING", plant: often("iptables -t nat -F PREROUTING"), mended: true,
 		},
 		"somebody deleted the tables": {
 			check: "rules", says: "no chain or table", args: byNFTables(), mended: true,
-			plant: func(n *node) { // they may be away yet
-				_, _ = n.Try(n.Node, "nft", "delete table ip portald; delete table ip6 portald")
-			},
+			plant: often("nft 'delete table ip portald; delete table ip6 portald'"),
 		},
 
 		"a server has the NodePort": {
