@@ -1,6 +1,7 @@
 package splice
 
 import (
+	"cmp"
 	"net/netip"
 	"slices"
 	"sync"
@@ -9,9 +10,9 @@ import (
 	"github.com/portald/portald/portal/service"
 )
 
-// exposed finds a front by the address that clients dial. It is for connections that reach the listener of another
-// service port: an old rule may lead them there, such as a rule of a daemon that was killed, whose proxy ports are
-// given out again. Safe for concurrent use.
+// exposed finds a front by the address that clients dial. It is for TCP connections that reach a listener of another
+// front: several service ports may share one, or an old rule leads there, such as a rule of a daemon that was killed,
+// whose proxy ports are given out again. Safe for concurrent use.
 type exposed struct {
 	mu     sync.RWMutex
 	fronts map[service.Frontend][]*Front // guarded by mu
@@ -37,18 +38,20 @@ func (e *exposed) change(f *Front, before, next []service.Exposure) {
 	}
 }
 
-// by returns the only front that exposes the address that a client dialled; nil: none does, or several claim it, of
-// which rules lead to one.
+// by returns the front that exposes the address that a client dialled; nil: none does. Of several that claim it, rules
+// lead to the one that portal.Table has as its holder: that of the oldest Service.
 func (e *exposed) by(dst netip.AddrPort, protocol inet.Protocol) *Front {
 	nodePort := netip.AddrPortFrom(inet.FamilyOf(dst.Addr()).Unspecified(), dst.Port())
 	e.mu.RLock()
 	defer e.mu.RUnlock()
 	for _, at := range []netip.AddrPort{dst, nodePort} {
-		if all := e.fronts[service.Frontend{Addr: at, Protocol: protocol}]; len(all) == 1 {
-			return all[0]
-		} else if len(all) > 1 {
-			return nil
+		if all := e.fronts[service.Frontend{Addr: at, Protocol: protocol}]; len(all) > 0 {
+			return slices.MinFunc(all, byAge)
 		}
 	}
 	return nil
+}
+
+func byAge(a, b *Front) int {
+	return cmp.Or(a.plan.Load().Port.Created.Compare(b.plan.Load().Port.Created), a.name.Compare(b.name))
 }

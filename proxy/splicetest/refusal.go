@@ -36,27 +36,35 @@ func notAPortal(t *trial) {
 	wantRefusal(t, d, f, record.OutcomeNotPortal)
 }
 
-// anothersListener: a connection that rules of before lead to the listener of another service port is served by its
-// own, unless several claim what was dialled.
+// anothersListener: a connection that comes to the listener of another service port, by rules of before or because they
+// share it, is served by its own, and by the oldest if several claim what was dialled.
 func anothersListener(t *trial) {
 	d := t.start(splice.Options{})
 	other := d.serve(serving{name: "other", endpoints: []netip.AddrPort{echoServer(t)}})
 	at := other.at
 	other.moveFrontend("10.96.0.11:80")
-	own := d.serve(serving{name: "own", endpoints: []netip.AddrPort{echoServer(t)}})
-	own.moveFrontend(at.String())
-	wantEcho(t, dialTCP(t, at), "")
-	if rec := d.record(); rec.Outcome != record.OutcomeOK || rec.Service != own.Name() || rec.OriginalDst != at {
-		t.Errorf("record %+v", rec)
+	serve := func(name string, created int64) *front {
+		f := d.serve(serving{name: name, endpoints: []netip.AddrPort{echoServer(t)},
+			port: service.Port{Created: time.Unix(created, 0)}})
+		f.moveFrontend(at.String())
+		return f
 	}
-	third := d.serve(serving{name: "third", endpoints: []netip.AddrPort{echoServer(t)}})
-	third.moveFrontend(at.String())
-	wantRefusal(t, d, other, record.OutcomeNotPortal)
-	third.Close()
-	wantEcho(t, dialTCP(t, at), "")
-	if rec := d.record(); rec.Service != own.Name() {
-		t.Errorf("record %+v", rec)
+	wantServed := func(by *front) {
+		t.Helper()
+		wantEcho(t, dialTCP(t, at), "")
+		if rec := d.record(); rec.Outcome != record.OutcomeOK || rec.Service != by.Name() || rec.OriginalDst != at {
+			t.Errorf("record %+v", rec)
+		}
 	}
+	own := serve("own", 2)
+	wantServed(own)
+	younger := serve("a younger one that claims it", 3)
+	wantServed(own)
+	older := serve("the oldest", 1)
+	wantServed(older)
+	older.Close()
+	younger.Close()
+	wantServed(own)
 	own.change(func(v *splice.View) {
 		v.Port = &service.Port{SourceRanges: []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")}}
 		v.Exposures = []service.Exposure{{Frontend: v.Exposures[0].Frontend, Kind: service.LoadBalancerIP}}

@@ -27,6 +27,7 @@ import (
 type Options struct {
 	Core      *splice.Core
 	Ports     inet.PortRange // default DefaultPortRange
+	Listeners int            // how many TCP service ports may have a listener of their own; default: as many as Ports
 	Log       logrus.FieldLogger
 	Localhost [2]bool       // serve NodePorts at the loopback address too, by inet.Family
 	Direct    *Direct       // not nil: there are no proxy ports, and a Writer of portals says where fronts listen
@@ -66,12 +67,14 @@ func New(opts Options) *Carrier {
 	if opts.Inherit == nil {
 		opts.Inherit = func(service.PortName, inet.Family) (_ Inherited) { return }
 	}
+	ports := newProxyPorts(opts.Ports)
+	ports.most = opts.Listeners
 	endpoints := balance.NewEndpoints()
 	sockets := &sockets{map[service.Frontend]time.Time{}}
 	c := &Carrier{
 		opts: opts, endpoints: endpoints, fronts: &Fronts{byKey: map[frontKey]*front{}}, sockets: sockets,
 		loopbacks: &loopbacks{opts.Localhost, sockets, opts.Log, map[*front]time.Time{}},
-		proxies:   &proxyListeners{newProxyPorts(opts.Ports), sockets, opts.Linger, map[*front]time.Time{}},
+		proxies:   &proxyListeners{ports, sockets, opts.Linger, map[*front]time.Time{}},
 		drains:    drains{endpoints, opts.Log},
 		recheck:   rechecker{endpoints, opts.Reaches},
 	}
@@ -178,7 +181,7 @@ func (c *Carrier) front(
 	}
 	c.proxies.reuse(f)
 	if f.port == 0 {
-		err = c.proxies.open(f, c.opts.Inherit(key.name, key.family).Port)
+		err = sharing{c}.listen(f)
 	}
 	if f.idle() {
 		c.drop(f)

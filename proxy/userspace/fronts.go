@@ -27,6 +27,8 @@ type front struct {
 	key           frontKey
 	balancers     [2]*balance.Balancer    // by service.Scope
 	port          uint16                  // the proxy port; 0 = none
+	shares        *front                  // that listens there, for several fronts; nil: this one does
+	sharers       int                     // of a listener that is shared: how many fronts share it
 	inUse         bool                    // some portal is to redirect there
 	loopback      map[netip.AddrPort]bool // NodePorts at the loopback address; false: the port is taken
 	direct        map[netip.AddrPort]struct{}

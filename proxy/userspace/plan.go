@@ -12,13 +12,14 @@ import (
 // free, the same ones for the same service ports in the same order.
 type Plan struct {
 	ports    *proxyPorts
+	shared   map[frontKey]uint16
 	direct   bool
 	defaults service.Policy
 }
 
 // NewPlan returns a Plan for proxy ports of a range, with the daemon's defaults.
 func NewPlan(within inet.PortRange, defaults service.Policy) *Plan {
-	return &Plan{ports: newProxyPorts(within), defaults: defaults}
+	return &Plan{ports: newProxyPorts(within), shared: map[frontKey]uint16{}, defaults: defaults}
 }
 
 // NewDirectPlan returns a Plan without proxy ports, as Options.Direct.
@@ -45,11 +46,23 @@ func (p *Plan) redirect(key frontKey, wanted bool) (*portal.Redirect, error) {
 	case p.direct:
 		return &portal.Redirect{}, nil
 	}
-	port, err := p.ports.take(key, 0, func(uint16) (bool, error) { return false, nil })
-	if err != nil {
+	port, err := p.take(key)
+	shared, ok := p.ports.shared(key)
+	switch {
+	case err == nil:
+		return &portal.Redirect{Port: port}, nil
+	case !ok:
 		return nil, err
+	case p.shared[shared] == 0:
+		if p.shared[shared], err = p.take(shared); err != nil {
+			return nil, err
+		}
 	}
-	return &portal.Redirect{Port: port}, nil
+	return &portal.Redirect{Port: p.shared[shared]}, nil
+}
+
+func (p *Plan) take(key frontKey) (uint16, error) {
+	return p.ports.take(key, 0, func(uint16) (bool, error) { return false, nil })
 }
 
 // ProxyPorts returns those that would be opened.

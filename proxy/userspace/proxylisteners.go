@@ -31,6 +31,22 @@ func (l *proxyListeners) open(f *front, claimed uint16) error {
 	return nil
 }
 
+// share has a front redirect to the listener of another, which is there to be shared.
+func (l *proxyListeners) share(f, with *front) {
+	f.port, f.shares = with.port, with
+	with.sharers, with.inUse = with.sharers+1, true
+	l.reuse(with)
+}
+
+// unshare ends that. The listener closes in a while if no front shares it any more.
+func (l *proxyListeners) unshare(f *front) {
+	with := f.shares
+	f.port, f.shares = 0, nil
+	if with.sharers--; with.sharers == 0 {
+		l.leave(with)
+	}
+}
+
 // reuse ends the lingering of a port that portals redirect to again.
 func (l *proxyListeners) reuse(f *front) { delete(l.lingering, f) }
 
@@ -43,17 +59,20 @@ func (l *proxyListeners) leave(f *front) {
 
 // close ends listening at a proxy port.
 func (l *proxyListeners) close(f *front) {
-	delete(l.lingering, f)
-	if f.port != 0 {
+	if f.port != 0 && f.shares == nil {
 		f.Unlisten(f.proxyAddress(f.port))
-		l.release(f)
 	}
+	l.forget(f)
 }
 
 // forget is called when a front has closed.
 func (l *proxyListeners) forget(f *front) {
 	delete(l.lingering, f)
-	if f.port != 0 {
+	switch {
+	case f.port == 0:
+	case f.shares != nil:
+		l.unshare(f)
+	default:
 		l.release(f)
 	}
 }
@@ -66,7 +85,7 @@ func (l *proxyListeners) release(f *front) {
 
 // withdraw has the port of a front reported as closed although the front goes on listening.
 func (l *proxyListeners) withdraw(f *front) {
-	if f.port != 0 {
+	if f.port != 0 && f.shares == nil {
 		l.ports.changed[f.key.proxyPort(f.port)] = false
 		f.SetGuarded(false)
 	}

@@ -18,6 +18,13 @@ func DefaultPortRange() inet.PortRange { return inet.PortRange{First: 11000, Las
 // errNoPort is the error of a range in which every port is taken.
 var errNoPort = errors.New("no free proxy port")
 
+// When so many ports in a row are other sockets', such as those that a predecessor left to service ports that come
+// later, no port is looked for again for a while: service ports share one meanwhile.
+const (
+	mostForeign = 256
+	scarceFor   = time.Second
+)
+
 // coolDown is how long a port that was released is kept for the front that had it, if there are others, so that a flow
 // that the kernel still translates to it reaches that service or none. conntrack drops flows that have ended, and
 // silent ones of UDP, after two minutes.
@@ -27,6 +34,7 @@ const coolDown = 3 * time.Minute
 // passes over ports at which another process listens.
 type proxyPorts struct {
 	within  inet.PortRange
+	most    int // of those that can share one, so many have a port of their own; 0: all that find one
 	pools   map[inet.Protocol]*portPool
 	changed map[portal.ProxyPort]bool // opened (true) or closed since the last call of changes
 	now     func() time.Time
@@ -38,6 +46,7 @@ type portPool struct {
 	lowest  int                        // no port below is known to be free
 	cooling *list.List                 // of coolingPort, the oldest first
 	former  map[frontKey]*list.Element // the last of these that a front had
+	scarce  time.Time                  // until then no port is looked for that is not claimed
 
 	listening  atomic.Int64   // taken, and not cooling; any goroutine may read it
 	namespaces map[string]int // of those, how many each has
@@ -64,22 +73,31 @@ func newProxyPorts(within inet.PortRange) *proxyPorts {
 }
 
 // take calls use with one free port after the other until it does not ask for another (retry): the one that the front
-// had last, if it cools down, then the one that is claimed, if it is free and in the range; 0: none is.
+// had last, if it cools down, then the one that is claimed, if it is free and in the range; 0: none is. Fronts that can
+// share a port leave some free for that.
 func (p *proxyPorts) take(of frontKey, claimed uint16, use func(port uint16) (retry bool, err error)) (uint16, error) {
 	pool := p.pools[of.name.Protocol]
 	if pool == nil {
 		return 0, fmt.Errorf("%w: no listener carries %s", errNoPort, of.name.Protocol)
 	}
 	pool.reclaim(p.now())
-	if len(pool.taken) >= p.within.Size() && pool.cooling.Len() == 0 { // if for one, then for thousands
+	_, canShare := p.shared(of)
+	canShare = canShare && !of.isShared()
+	left, knows := p.left(pool, canShare), claimed != 0 || pool.former[of] != nil
+	if pool.exhausted(p.within, left) || canShare && !knows && p.now().Before(pool.scarce) {
 		return 0, pool.full(p.within)
 	}
-	if err := pool.share(p.within, of.name.Namespace); err != nil {
+	if err := pool.share(p.within, of.name.Namespace, left); err != nil && !of.isShared() {
 		return 0, err
 	}
+	foreign := 0
 	for port := range pool.candidates(p.within, of, claimed) {
 		retry, err := use(port)
 		if retry {
+			if foreign++; canShare && foreign == mostForeign {
+				pool.scarce = p.now().Add(scarceFor)
+				break
+			}
 			continue
 		}
 		if err == nil {
@@ -93,12 +111,30 @@ func (p *proxyPorts) take(of frontKey, claimed uint16, use func(port uint16) (re
 	return 0, pool.full(p.within)
 }
 
+// left is how many ports there are without a listener, for a front that can share one without those to share.
+func (p *proxyPorts) left(pool *portPool, canShare bool) int {
+	n := p.within.Size() - int(pool.listening.Load())
+	if !canShare {
+		return n
+	}
+	n -= 2 * sharedPorts(p.within) // of both families
+	if p.most > 0 {
+		n = min(n, p.most-int(pool.listening.Load()))
+	}
+	return n
+}
+
+// exhausted tells whether no port is to be had. If for one front, then for thousands, so that it is told without a try.
+func (pool *portPool) exhausted(within inet.PortRange, left int) bool {
+	return left <= 0 || len(pool.taken) >= within.Size() && pool.cooling.Len() == 0
+}
+
 // namespaceShare is how many times the ports that are free one namespace may have: the bound that quota.Account has.
 const namespaceShare = 16
 
 // share is an error if a namespace has as many ports as it may, so that others find some.
-func (pool *portPool) share(within inet.PortRange, namespace string) error {
-	has, free := pool.namespaces[namespace], within.Size()-int(pool.listening.Load())
+func (pool *portPool) share(within inet.PortRange, namespace string, free int) error {
+	has := pool.namespaces[namespace]
 	if has < namespaceShare*free {
 		return nil
 	}

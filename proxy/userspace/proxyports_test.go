@@ -26,7 +26,7 @@ func TestProxyPortsOfNamespaces(t *testing.T) {
 		}
 	}
 	greedy, err := fill("greedy")
-	if n := len(greedy); n < 930 || n > 950 || !errors.Is(err, errNoPort) || !strings.Contains(err.Error(), "greedy has") {
+	if n := len(greedy); n < 900 || n > 920 || !errors.Is(err, errNoPort) || !strings.Contains(err.Error(), "greedy has") {
 		t.Errorf("one namespace has %d, then %v", n, err)
 	}
 	if others, err := fill("shop"); len(others) < 50 {
@@ -135,5 +135,37 @@ func TestClaimedProxyPort(t *testing.T) {
 		if other == got || err != nil {
 			t.Errorf("%s: took %d twice, %v", name, other, err)
 		}
+	}
+}
+
+// A successor's first service ports find thousands of ports that its predecessor left to later ones: they do not try
+// them all, one after the other.
+func TestPortsOfOthersAreNotTriedForEachServicePort(t *testing.T) {
+	now := time.Unix(0, 0)
+	p := newProxyPorts(DefaultPortRange())
+	p.now = func() time.Time { return now }
+	tries := 0
+	take := func(n int, claimed uint16) error {
+		name := service.PortName{Namespace: "shop", Name: strconv.Itoa(n), Protocol: inet.TCP}
+		_, err := p.take(frontKey{name, inet.IPv4}, claimed, func(port uint16) (bool, error) {
+			tries++
+			return port != claimed, nil
+		})
+		return err
+	}
+	for n := range 1000 {
+		if err := take(n, 0); !errors.Is(err, errNoPort) {
+			t.Fatalf("took a port of others: %v", err)
+		}
+	}
+	if tries != mostForeign {
+		t.Errorf("%d tries", tries)
+	}
+	if err := take(1000, 20000); err != nil {
+		t.Errorf("one that claims its port: %v", err)
+	}
+	now = now.Add(scarceFor)
+	if take(1001, 0); tries != 2*mostForeign+1 {
+		t.Errorf("%d tries, later", tries)
 	}
 }

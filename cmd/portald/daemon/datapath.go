@@ -21,6 +21,9 @@ type dataPath struct {
 	account   *quota.Account
 }
 
+// listenersPart is which part of the descriptors listeners of TCP service ports may have, before these share some.
+const listenersPart = 4
+
 // newDataPath makes the data path of a process that may open so many descriptors.
 func newDataPath(
 	rules *hostRules, src *source, to *telemetry, k *succession.Keeper, limit uint64, failed func(portal.Portal, error),
@@ -42,8 +45,8 @@ func newDataPath(
 	}
 	src.watch(core.Payload.Changed)
 	listeners := userspace.New(userspace.Options{
-		Core: core, Ports: cfg.ProxyPorts, Log: log, Localhost: cfg.LocalhostNodePorts,
-		Direct: rules.direct, Failed: failed,
+		Core: core, Ports: cfg.ProxyPorts, Listeners: int(account.Most(quota.Descriptors) / listenersPart), Log: log,
+		Localhost: cfg.LocalhostNodePorts, Direct: rules.direct, Failed: failed,
 		Inherit: inherited.Front, Reaches: hostinfo.Reaches(core.Options().Mark),
 	})
 	to.metrics.WatchActive(listeners.Fronts().Active)
