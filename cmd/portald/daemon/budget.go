@@ -3,11 +3,14 @@ package daemon
 import (
 	"context"
 	"net"
+	"runtime/debug"
+	"time"
 
 	"github.com/sirupsen/logrus"
 
 	"github.com/portald/portald/cmd/portald/config"
 	"github.com/portald/portald/platform"
+	"github.com/portald/portald/platform/backoff"
 	"github.com/portald/portald/proxy/health"
 	"github.com/portald/portald/proxy/httpserver"
 	"github.com/portald/portald/proxy/quota"
@@ -74,4 +77,24 @@ func (a *accountedListener) Close() error {
 		a.account.Close(1)
 	}
 	return err
+}
+
+// settledAfter is when a daemon that is ready has its connections from a predecessor too, and no garbage of its start
+// to come.
+const settledAfter = 10 * time.Second
+
+// trimMemory gives back what the first lists of objects and the first rules took, once they are in place: it is as
+// much as what stays, and the garbage collector would keep it.
+func trimMemory(ready <-chan struct{}) func(context.Context) error {
+	return func(ctx context.Context) error {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ready:
+		}
+		if backoff.Sleep(ctx, settledAfter) == nil {
+			debug.FreeOSMemory()
+		}
+		return nil
+	}
 }

@@ -84,6 +84,7 @@ func newReconciler(
 		func(ctx context.Context) error { return loop.Run(ctx, both(ctx, src.synced, state.RulesAllowed())) },
 		func(ctx context.Context) error { return r.removeLeftovers(ctx, cfg) },
 		r.disturbances.listen,
+		trimMemory(r.resyncs.ready),
 		func(ctx context.Context) error { return r.followAddresses(ctx, h.Addresses.Changed(), src.store) },
 	)
 	return r
