@@ -80,6 +80,9 @@ func TestServicePortsShareAProxyPort(t *testing.T) {
 			t.Errorf("open connection %d: %v", i, err)
 		}
 	}
+	if n := next.Metric(`portald_resource_used{resource="proxy_port_sharers"}`); n < 2*services-32-2 {
+		t.Errorf("%v service ports share a proxy port", n)
+	}
 	if n := next.Metric(`portald_accept_errors_total`); n != 0 {
 		t.Errorf("%v connections were refused for want of something", n)
 	}

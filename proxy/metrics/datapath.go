@@ -15,6 +15,7 @@ type DataPath struct {
 	BudgetExhausted func() uint64
 	ProxyPorts      int // how many there are for each protocol
 	ProxyPortsInUse func(inet.Protocol) int
+	PortSharers     func() int // TCP service ports without a proxy port of their own
 }
 
 // WatchDataPath exports how much the data path has of what it may take, and how long its event loops take for a round.
@@ -89,6 +90,7 @@ func (c dataPathCollector) resources(s *splice.Stats) []resource {
 		{"source_ports", int64(c.from.BusiestEndpoint()), s.Limits.SourcePorts},
 		{"proxy_ports_tcp", int64(c.from.ProxyPortsInUse(inet.TCP)), ports},
 		{"proxy_ports_udp", int64(c.from.ProxyPortsInUse(inet.UDP)), ports},
+		{"proxy_port_sharers", int64(c.from.PortSharers()), 0},
 	}
 	if s.Limits.Kept > 0 {
 		all = append(all, resource{"kept_connections", s.Kept, s.Limits.Kept})

@@ -20,6 +20,7 @@ func busy() DataPath {
 	return DataPath{
 		Stats: func() splice.Stats { return s }, BusiestEndpoint: func() int { return 900 },
 		Ejected: func() int { return 4 }, BudgetExhausted: func() uint64 { return 9 }, ProxyPorts: 19000,
+		PortSharers:     func() int { return 5 },
 		ProxyPortsInUse: func(p inet.Protocol) int { return int(p) },
 	}
 }
@@ -44,6 +45,7 @@ portald_resource_used{resource="descriptors"} 80
 portald_resource_used{resource="kept_connections"} 30
 portald_resource_used{resource="payload_bytes"} 300
 portald_resource_used{resource="pipe_pages"} 256
+portald_resource_used{resource="proxy_port_sharers"} 5
 portald_resource_used{resource="proxy_ports_tcp"} 6
 portald_resource_used{resource="proxy_ports_udp"} 17
 portald_resource_used{resource="replay_bytes"} 512

@@ -74,7 +74,7 @@ func New(opts Options) *Carrier {
 	c := &Carrier{
 		opts: opts, endpoints: endpoints, fronts: &Fronts{byKey: map[frontKey]*front{}}, sockets: sockets,
 		loopbacks: &loopbacks{opts.Localhost, sockets, opts.Log, map[*front]time.Time{}},
-		proxies:   &proxyListeners{ports, sockets, opts.Linger, map[*front]time.Time{}},
+		proxies:   &proxyListeners{ports: ports, sockets: sockets, linger: opts.Linger, lingering: map[*front]time.Time{}},
 		drains:    drains{endpoints, opts.Log},
 		recheck:   rechecker{endpoints, opts.Reaches},
 	}
@@ -94,6 +94,10 @@ func (c *Carrier) Endpoints() *balance.Endpoints { return c.endpoints }
 // ProxyPortsInUse returns how many proxy ports of a protocol have a listener, of the Size of Options.Ports. Any
 // goroutine may call it.
 func (c *Carrier) ProxyPortsInUse(p inet.Protocol) int { return c.proxies.ports.inUse(p) }
+
+// PortSharers returns how many TCP service ports share a proxy port, in each family that they do in. Any goroutine may
+// call it.
+func (c *Carrier) PortSharers() int { return int(c.proxies.sharers.Load()) }
 
 // BusiestEndpoint returns how many TCP connections the endpoint has that has the most. Any goroutine may call it.
 func (c *Carrier) BusiestEndpoint() int { return c.endpoints.Busiest(inet.TCP) }

@@ -3,6 +3,7 @@ package userspace
 import (
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -16,6 +17,7 @@ type proxyListeners struct {
 	sockets   *sockets
 	linger    time.Duration
 	lingering map[*front]time.Time // fronts whose proxy port closes at that time
+	sharers   atomic.Int64         // fronts that share one
 }
 
 // open takes a free proxy port, the one that is claimed if possible, and has a front listen there.
@@ -35,6 +37,7 @@ func (l *proxyListeners) open(f *front, claimed uint16) error {
 func (l *proxyListeners) share(f, with *front) {
 	f.port, f.shares = with.port, with
 	with.sharers, with.inUse = with.sharers+1, true
+	l.sharers.Add(1)
 	l.reuse(with)
 }
 
@@ -42,6 +45,7 @@ func (l *proxyListeners) share(f, with *front) {
 func (l *proxyListeners) unshare(f *front) {
 	with := f.shares
 	f.port, f.shares = 0, nil
+	l.sharers.Add(-1)
 	if with.sharers--; with.sharers == 0 {
 		l.leave(with)
 	}

@@ -53,6 +53,9 @@ func TestServicePortsShareProxyPorts(t *testing.T) {
 		}
 		return !errors.Is(err, syscall.ECONNREFUSED)
 	}
+	if n := r.PortSharers(); n != len(sharers) {
+		t.Errorf("%d sharers are counted, want %d", n, len(sharers))
+	}
 	for i, p := range sharers {
 		if !listens() {
 			t.Fatalf("the shared port is closed while %d share it", len(sharers)-i)
