@@ -21,7 +21,7 @@ var errNoPort = errors.New("no free proxy port")
 // When so many ports in a row are other sockets', such as those that a predecessor left to service ports that come
 // later, no port is looked for again for a while: service ports share one meanwhile.
 const (
-	mostForeign = 256
+	mostForeign = 4096
 	scarceFor   = time.Second
 )
 
