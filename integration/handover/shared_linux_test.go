@@ -65,6 +65,10 @@ func TestServicePortsShareAProxyPort(t *testing.T) {
 	}
 	all(d, -1)
 	ask(d, 0, bed.HostPort("198.51.100.7", 80))
+	says := b.On(b.Node, bed.Portald, "explain", "shop/s39", "--socket", d.Socket)
+	if !strings.Contains(says, ", which it shares with other service ports") {
+		t.Errorf("explain does not say that a port is shared:\n%s", says)
+	}
 	var open []func() error
 	for _, i := range []int{0, services - 2, services - 1} {
 		c, r, _ := b.Open(bed.HostPort(service(i).IPs[0], 80))

@@ -62,6 +62,7 @@ type Subject struct {
 
 	Refused    Lost               // packets of clients that rules refused or dropped, for want of an endpoint
 	BufferFull Lost               // datagrams that found a receive buffer of portald full
+	Sharing    [2]bool            // its proxy port with other service ports, by inet.Family
 	Waiting    int                // connections and sessions of its Service that wait for an endpoint
 	Open       [2]int             // connections and sessions of userspace mode, by inet.Family
 	OpenOf     map[netip.Addr]int // and by client; nil: it may have as many as it wants

@@ -136,6 +136,9 @@ func (e *explained) target(x service.Exposure, name string, to portal.Target) {
 		where := "its own listener"
 		if to.Port != 0 {
 			where = fmt.Sprintf("portald's listener at port %d", to.Port)
+			if e.Sharing[inet.FamilyOf(x.Frontend.Addr.Addr())] {
+				where += ", which it shares with other service ports"
+			}
 		}
 		if !to.Inside {
 			e.add(Good, nil, "%s leads to %s", name, where)

@@ -4,6 +4,7 @@ import (
 	"maps"
 	"net/netip"
 	"sync"
+	"sync/atomic"
 
 	"github.com/portald/portald/platform/inet"
 	"github.com/portald/portald/portal/service"
@@ -28,6 +29,7 @@ type front struct {
 	balancers     [2]*balance.Balancer    // by service.Scope
 	port          uint16                  // the proxy port; 0 = none
 	shares        *front                  // that listens there, for several fronts; nil: this one does
+	sharing       atomic.Bool             // it has that, for any goroutine
 	sharers       int                     // of a listener that is shared: how many fronts share it
 	inUse         bool                    // some portal is to redirect there
 	loopback      map[netip.AddrPort]bool // NodePorts at the loopback address; false: the port is taken
@@ -108,6 +110,15 @@ func (all *Fronts) Bound(name service.PortName) func(service.Scope, netip.Addr) 
 		}
 		return f.balancers[scope].Bound(client)
 	}
+}
+
+// Sharing tells in which families a service port shares its proxy port with others.
+func (all *Fronts) Sharing(name service.PortName) (in [2]bool) {
+	for _, key := range keys(name) {
+		f := all.get(key)
+		in[key.family] = f != nil && f.sharing.Load()
+	}
+	return in
 }
 
 // Bindings returns how many clients of a service port are bound to each endpoint by affinity.

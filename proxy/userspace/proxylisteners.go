@@ -37,6 +37,7 @@ func (l *proxyListeners) open(f *front, claimed uint16) error {
 func (l *proxyListeners) share(f, with *front) {
 	f.port, f.shares = with.port, with
 	with.sharers, with.inUse = with.sharers+1, true
+	f.sharing.Store(true)
 	l.sharers.Add(1)
 	l.reuse(with)
 }
@@ -45,6 +46,7 @@ func (l *proxyListeners) share(f, with *front) {
 func (l *proxyListeners) unshare(f *front) {
 	with := f.shares
 	f.port, f.shares = 0, nil
+	f.sharing.Store(false)
 	l.sharers.Add(-1)
 	if with.sharers--; with.sharers == 0 {
 		l.leave(with)

@@ -205,6 +205,7 @@ func (x *Explainer) subjects(
 				Lately: time.Since(of.Until) < lately}
 		}
 		subjects[i].Waiting = x.facts.Core.Waiting(p.Name.Service())
+		subjects[i].Sharing = x.facts.Inventory.Listeners.Fronts().Sharing(p.Name)
 		subjects[i].Bound = x.facts.Inventory.Listeners.Fronts().Bound(p.Name)
 		if p.Affinity > 0 {
 			subjects[i].Bindings = x.facts.Inventory.Listeners.Fronts().Bindings(p.Name)
