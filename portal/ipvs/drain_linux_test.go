@@ -139,7 +139,7 @@ func (n *node) clean() {
 	if device, _, err := n.ours.hostAddresses(); err != nil || len(device) > 0 {
 		n.Errorf("addresses are left: %v, %v", device, err)
 	}
-	for _, s := range n.ours.names.sets() {
+	for _, s := range n.ours.names.allSets() {
 		if _, there, err := n.ours.elementsOf(s); there || err != nil {
 			n.Errorf("set %s is left: %v", s.name, err)
 		}
