@@ -105,14 +105,20 @@ func TestOpenConnectionLivesOn(t *testing.T) {
 	n.clean()
 }
 
-func (n *node) weight(p *portaltest.Party) int {
+// installed are the endpoints of vip.
+func (n *node) installed() []destination {
 	n.Helper()
 	f := service.Frontend{Addr: netip.MustParseAddrPort(vip), Protocol: inet.TCP}
-	installed, err := n.ours.destinations(f)
+	all, err := n.ours.destinations(f)
 	if err != nil {
 		n.Fatal(err)
 	}
-	for _, d := range installed {
+	return all
+}
+
+func (n *node) weight(p *portaltest.Party) int {
+	n.Helper()
+	for _, d := range n.installed() {
 		if d.addr.Addr() == p.Addrs.V4 {
 			return d.weight
 		}

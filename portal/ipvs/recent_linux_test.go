@@ -13,10 +13,8 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
-	"github.com/portald/portald/platform/inet"
 	"github.com/portald/portald/platform/netnstest"
 	"github.com/portald/portald/portal/portaltest"
-	"github.com/portald/portald/portal/service"
 )
 
 // The client that dialled an address before it was the node's is not IPVS' by its conntrack entry of then: it gets
@@ -102,12 +100,7 @@ func dropped() (bool, error) {
 // conns are the connections that IPVS has of vip.
 func (n *node) conns() (all int) {
 	n.Helper()
-	f := service.Frontend{Addr: netip.MustParseAddrPort(vip), Protocol: inet.TCP}
-	installed, err := n.ours.destinations(f)
-	if err != nil {
-		n.Fatal(err)
-	}
-	for _, d := range installed {
+	for _, d := range n.installed() {
 		all += d.conns
 	}
 	return all

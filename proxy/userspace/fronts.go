@@ -28,8 +28,7 @@ type front struct {
 	key           frontKey
 	balancers     [2]*balance.Balancer    // by service.Scope
 	port          uint16                  // the proxy port; 0 = none
-	shares        *front                  // that listens there, for several fronts; nil: this one does
-	sharing       atomic.Bool             // it has that, for any goroutine
+	shares        atomic.Pointer[front]   // that listens there, for several fronts; nil: this one does
 	sharers       int                     // of a listener that is shared: how many fronts share it
 	inUse         bool                    // some portal is to redirect there
 	loopback      map[netip.AddrPort]bool // NodePorts at the loopback address; false: the port is taken
@@ -116,7 +115,7 @@ func (all *Fronts) Bound(name service.PortName) func(service.Scope, netip.Addr) 
 func (all *Fronts) Sharing(name service.PortName) (in [2]bool) {
 	for _, key := range keys(name) {
 		f := all.get(key)
-		in[key.family] = f != nil && f.sharing.Load()
+		in[key.family] = f != nil && f.shares.Load() != nil
 	}
 	return in
 }

@@ -35,18 +35,17 @@ func (l *proxyListeners) open(f *front, claimed uint16) error {
 
 // share has a front redirect to the listener of another, which is there to be shared.
 func (l *proxyListeners) share(f, with *front) {
-	f.port, f.shares = with.port, with
+	f.port = with.port
+	f.shares.Store(with)
 	with.sharers, with.inUse = with.sharers+1, true
-	f.sharing.Store(true)
 	l.sharers.Add(1)
 	l.reuse(with)
 }
 
 // unshare ends that. The listener closes in a while if no front shares it any more.
 func (l *proxyListeners) unshare(f *front) {
-	with := f.shares
-	f.port, f.shares = 0, nil
-	f.sharing.Store(false)
+	with := f.shares.Swap(nil)
+	f.port = 0
 	l.sharers.Add(-1)
 	if with.sharers--; with.sharers == 0 {
 		l.leave(with)
@@ -65,7 +64,7 @@ func (l *proxyListeners) leave(f *front) {
 
 // close ends listening at a proxy port.
 func (l *proxyListeners) close(f *front) {
-	if f.port != 0 && f.shares == nil {
+	if f.port != 0 && f.shares.Load() == nil {
 		f.Unlisten(f.proxyAddress(f.port))
 	}
 	l.forget(f)
@@ -76,7 +75,7 @@ func (l *proxyListeners) forget(f *front) {
 	delete(l.lingering, f)
 	switch {
 	case f.port == 0:
-	case f.shares != nil:
+	case f.shares.Load() != nil:
 		l.unshare(f)
 	default:
 		l.release(f)
@@ -91,7 +90,7 @@ func (l *proxyListeners) release(f *front) {
 
 // withdraw has the port of a front reported as closed although the front goes on listening.
 func (l *proxyListeners) withdraw(f *front) {
-	if f.port != 0 && f.shares == nil {
+	if f.port != 0 && f.shares.Load() == nil {
 		l.ports.changed[f.key.proxyPort(f.port)] = false
 		f.SetGuarded(false)
 	}

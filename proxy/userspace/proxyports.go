@@ -81,8 +81,7 @@ func (p *proxyPorts) take(of frontKey, claimed uint16, use func(port uint16) (re
 		return 0, fmt.Errorf("%w: no listener carries %s", errNoPort, of.name.Protocol)
 	}
 	pool.reclaim(p.now())
-	_, canShare := p.shared(of)
-	canShare = canShare && !of.isShared()
+	canShare := p.canShare(of)
 	left, knows := p.left(pool, canShare), claimed != 0 || pool.former[of] != nil
 	if pool.exhausted(p.within, left) || canShare && !knows && p.now().Before(pool.scarce) {
 		return 0, pool.full(p.within)

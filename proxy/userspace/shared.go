@@ -26,17 +26,21 @@ func sharedPorts(within inet.PortRange) int {
 	return min(max(within.Size()/sharedShare, 1), mostShared)
 }
 
+// canShare tells whether a service port may have a listener together with others. A UDP socket cannot be shared, since
+// a session is known by its client alone.
+func (p *proxyPorts) canShare(of frontKey) bool {
+	return of.name.Protocol == inet.TCP && !of.isShared() && sharedPorts(p.within) > 0
+}
+
 // shared is the key of the listener that a service port shares with others if it has none of its own, of its family and
-// by its namespace: the clients of one namespace fill the backlog of one listener. False: it shares none. A UDP socket
-// cannot be shared, since a session is known by its client alone.
+// by its namespace: the clients of one namespace fill the backlog of one listener. False: it cannot share one.
 func (p *proxyPorts) shared(of frontKey) (key frontKey, ok bool) {
-	n := sharedPorts(p.within)
-	if of.name.Protocol != inet.TCP || n == 0 {
+	if !p.canShare(of) {
 		return frontKey{}, false
 	}
 	number := fnv.New32a()
 	io.WriteString(number, of.name.Namespace)
-	port := fmt.Sprintf("shared-%d", number.Sum32()%uint32(n))
+	port := fmt.Sprintf("shared-%d", number.Sum32()%uint32(sharedPorts(p.within)))
 	return frontKey{service.PortName{Port: port, Protocol: inet.TCP}, of.family}, true
 }
 
@@ -78,7 +82,7 @@ func (c sharing) front(of frontKey) (*front, error) {
 		c.drop(f)
 		return nil, err
 	}
-	c.opts.Log.Infof("Service ports share proxy port %d (%s), since the range %s (proxyPortRange) or the descriptors "+
-		"are used up", f.port, key.family, c.opts.Ports)
+	c.opts.Log.Infof("Service ports share proxy port %d (%s): proxyPortRange (%s) or the limit of open files allows no "+
+		"more listeners", f.port, key.family, c.opts.Ports)
 	return f, nil
 }
