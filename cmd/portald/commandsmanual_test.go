@@ -39,6 +39,8 @@ func TestManualOfCommands(t *testing.T) {
 
 const manualHead = `# Commands
 
+For operators who look up a command, its flags or its output.
+
 <!-- made from the commands: UPDATE_GOLDEN=1 go test ./cmd/portald -run Manual -->
 
 These commands inspect or change the portald of this node while it runs. They need root, or portald's pod:

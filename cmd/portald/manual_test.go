@@ -2,6 +2,7 @@ package main
 
 import (
 	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -30,6 +31,34 @@ func TestManualCommands(t *testing.T) {
 		}
 		if err := cmd.ParseFlags(rest); err != nil {
 			t.Errorf("portald %s: %v", line, err)
+		}
+	}
+}
+
+// Each page of the manual says in its third line for whom it is, and the page to start with has it.
+func TestPagesSayForWhom(t *testing.T) {
+	start, err := os.ReadFile("../../docs/README.md")
+	if err != nil {
+		t.Skip("the manual is read where it is built: ", err)
+	}
+	pages, err := filepath.Glob("../../docs/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, page := range pages {
+		name := filepath.Base(page)
+		if name == "README.md" {
+			continue
+		}
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if lines := strings.SplitN(string(text), "\n", 4); len(lines) < 4 || !strings.HasPrefix(lines[2], "For ") {
+			t.Errorf("docs/%s does not say in its third line: For …", name)
+		}
+		if !strings.Contains(string(start), "- ["+name+"]("+name+"): ") {
+			t.Errorf("docs/README.md does not list %s", name)
 		}
 	}
 }

@@ -30,6 +30,7 @@ func (f *Facts) collect(b *batch) {
 	ports := f.Services.Value.portNumbers()
 	gather(b, "sockets", &f.Listeners, func(ctx context.Context) ([]Listener, error) { return readListeners(ctx, ports) })
 	gather(b, "the number of sockets", &f.Sockets, readSockets)
+	gather(b, "BPF", &f.Connects, readConnects)
 	gather(b, "the clock", &f.Clock, readClock)
 }
 

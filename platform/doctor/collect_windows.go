@@ -7,6 +7,7 @@ import (
 	syswindows "golang.org/x/sys/windows"
 
 	"github.com/portald/portald/platform"
+	"github.com/portald/portald/platform/hns"
 	"github.com/portald/portald/platform/winservice"
 )
 
@@ -17,6 +18,9 @@ func (f *Facts) collect(b *batch) {
 	})
 	gather(b, "the service control manager", &f.Service, serviceState)
 	gather(b, "netsh", &f.Excluded, readExcluded)
+	gather(b, "netsh", &f.Dynamic, readDynamic)
+	gather(b, "HNS", &f.Networks, hns.Networks)
+	gather(b, "HNS", &f.Balancers, hns.LoadBalancers)
 }
 
 func serviceState(context.Context) (string, error) {
@@ -32,14 +36,22 @@ func serviceState(context.Context) (string, error) {
 	return status.State.String(), err
 }
 
-func readExcluded(ctx context.Context) (out []ExcludedPorts, err error) {
+func readExcluded(ctx context.Context) ([]ExcludedPorts, error) {
+	return readPorts(ctx, "excludedportrange", parseExcluded)
+}
+
+func readDynamic(ctx context.Context) ([]DynamicPorts, error) {
+	return readPorts(ctx, "dynamicport", parseDynamic)
+}
+
+// readPorts has netsh show ports of both protocols. Those of IPv6 are the same.
+func readPorts[T any](ctx context.Context, what string, parse func(text, protocol string) []T) (out []T, err error) {
 	for _, protocol := range []string{"tcp", "udp"} {
-		text, err := platform.Run(ctx, "netsh", []string{"interface", "ipv4", "show", "excludedportrange",
-			"protocol=" + protocol}, nil)
+		text, err := platform.Run(ctx, "netsh", []string{"interface", "ipv4", "show", what, "protocol=" + protocol}, nil)
 		if err != nil {
-			return nil, fmt.Errorf("list the ports that Windows keeps: %w", err)
+			return nil, fmt.Errorf("netsh interface ipv4 show %s: %w", what, err)
 		}
-		out = append(out, parseExcluded(string(text), protocol)...)
+		out = append(out, parse(string(text), protocol)...)
 	}
 	return out, nil
 }

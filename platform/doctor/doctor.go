@@ -35,8 +35,8 @@ type Report struct {
 
 // Checks lists every check of every system, in the order of the manual.
 func Checks() []Check {
-	return slices.Concat(daemonChecks(), foreignChecks(), ruleChecks(), variantChecks(), kernelChecks(), conntrackChecks(),
-		routeChecks(), mtuChecks(), portChecks(), limitChecks(), windowsChecks())
+	return slices.Concat(daemonChecks(), foreignChecks(), socketChecks(), ruleChecks(), variantChecks(), kernelChecks(),
+		conntrackChecks(), routeChecks(), mtuChecks(), portChecks(), limitChecks(), windowsChecks())
 }
 
 // Examine makes every check of the facts' system.

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/portald/portald/platform/hns"
 	"github.com/portald/portald/platform/inet"
 	"github.com/portald/portald/platform/netfilter"
 )
@@ -53,6 +54,8 @@ func healthy() *Facts {
 		Clock:     Fact[Clock]{Value: Clock{Synchronized: true}},
 		Elevated:  Fact[bool]{Value: true},
 		Service:   Fact[string]{Value: "Running"},
+		Networks:  Fact[[]hns.Network]{Value: []hns.Network{{Name: "cbr0", Type: "L2Bridge"}}},
+		Dynamic:   Fact[[]DynamicPorts]{Value: []DynamicPorts{{"tcp", inet.PortRange{First: 49152, Last: 65535}}}},
 		Excluded:  Fact[[]ExcludedPorts]{Value: []ExcludedPorts{{"tcp", inet.PortRange{First: 50000, Last: 50059}}}},
 	}
 	f.Rules.Value = iptablesOf("iptables")
@@ -105,6 +108,16 @@ func TestTwoPortaldsOnANode(t *testing.T) {
 	}
 }
 
+// The cluster's service proxy serves the node too where portald serves only Services with its label.
+func TestAlongsideKubeProxy(t *testing.T) {
+	f := healthy()
+	f.Daemon.Value.Alongside, f.KubeProxies.Value = true, []int{4711}
+	chains(netfilter.IPTablesNFT, "ip", "nat", "KUBE-SERVICES")(f)
+	if r := Examine(f); r.Count(OK) != len(r.Findings) {
+		t.Errorf("finds %+v", r.Findings)
+	}
+}
+
 // fault spoils a healthy node in one way, and names the check that finds it and the words of its finding.
 type fault struct {
 	check    string
@@ -152,7 +165,7 @@ func TestNothingIsKnown(t *testing.T) {
 		Conntrack: Fact[Conntrack]{Err: no}, XtablesLock: Fact[Lock]{Err: no}, IPTables: Fact[IPTables]{Err: no},
 		Rules: Fact[*netfilter.Ruleset]{Err: no}, IPVS: Fact[IPVS]{Err: no}, KubeProxies: Fact[[]int]{Err: no},
 		Links: Fact[[]Link]{Err: no}, Routes: Fact[Routes]{Err: no}, Listeners: Fact[[]Listener]{Err: no},
-		Sockets: Fact[Sockets]{Err: no}, Clock: Fact[Clock]{Err: no}}
+		Sockets: Fact[Sockets]{Err: no}, Clock: Fact[Clock]{Err: no}, Connects: Fact[[]ConnectProgram]{Err: no}}
 	r := Examine(f)
 	if len(r.Findings) != 1 || r.Findings[0].Check != "daemon" || r.Findings[0].Severity != Error {
 		t.Errorf("finds %+v", r.Findings)

@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/portald/portald/platform/hns"
 	"github.com/portald/portald/platform/inet"
 	"github.com/portald/portald/platform/netfilter"
 )
@@ -37,10 +38,14 @@ type Facts struct {
 	Listeners   Fact[[]Listener]
 	Sockets     Fact[Sockets]
 	Clock       Fact[Clock]
+	Connects    Fact[[]ConnectProgram] // that run for clients on this node
 
-	Elevated Fact[bool]
-	Service  Fact[string]          // its state; Running
-	Excluded Fact[[]ExcludedPorts] // ports that Windows keeps
+	Elevated  Fact[bool]
+	Service   Fact[string]             // its state; Running
+	Excluded  Fact[[]ExcludedPorts]    // ports that Windows keeps
+	Networks  Fact[[]hns.Network]      // of containers
+	Dynamic   Fact[[]DynamicPorts]     // ports that Windows gives to programs that ask for any
+	Balancers Fact[[]hns.LoadBalancer] // of another proxy: portald has none
 }
 
 // ErrNotRunning is why nothing is known of a daemon that does not answer.
@@ -84,6 +89,7 @@ type Daemon struct {
 	Mode, Writer  string
 	Ready         bool
 	Started       time.Time
+	Alongside     bool // the cluster's service proxy serves the node too, and portald only Services with a label
 	Disturbed     Disturbed
 }
 
@@ -226,6 +232,12 @@ type Sockets struct{ TCP, TimeWait, UDP int }
 type Clock struct {
 	Synchronized bool
 	MaxError     time.Duration
+}
+
+// DynamicPorts is the range of local ports for programs that ask for any, and for services that reserve some.
+type DynamicPorts struct {
+	Protocol string // tcp or udp
+	inet.PortRange
 }
 
 // ExcludedPorts is a range of ports that no program may bind.

@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/portald/portald/platform/hns"
 	"github.com/portald/portald/platform/inet"
 	"github.com/portald/portald/platform/netfilter"
 )
@@ -38,6 +39,11 @@ func rule(table, chain string, hook netfilter.Hook, kind netfilter.Kind) func(*F
 
 func links(change func([]Link) []Link) func(*Facts) {
 	return func(f *Facts) { f.Links.Value = change(f.Links.Value) }
+}
+
+// connects plants a program where sockets connect.
+func connects(name string) func(*Facts) {
+	return func(f *Facts) { f.Connects.Value = []ConnectProgram{{Hook: "connect4", Name: name}} }
 }
 
 // kernelMode makes the kernel carry all Services, with kube-proxy's names.
@@ -80,6 +86,28 @@ func faults() []fault {
 		{"foreign-rules", Note, "nft hangs, and 1 more", func(f *Facts) {
 			f.Rules.Value.Unread = []string{"nft hangs", "iptables-save too"}
 		}},
+
+		{"socket-load-balancer", Warning, "Cilium translates in clients' sockets: cil_sock4_conne at connect4",
+			connects("cil_sock4_conne")},
+		{"socket-load-balancer", Warning, "Cilium translates in clients' sockets: sock4_connect", func(f *Facts) {
+			connects("sock4_connect")(f)
+			f.Links.Value = append(f.Links.Value, Link{Name: "cilium_host", Up: true, MTU: 1500})
+		}},
+		{"socket-load-balancer", Warning, "Cilium translates in clients' sockets: connect4", func(f *Facts) {
+			connects("")(f)
+			f.Links.Value = append(f.Links.Value, Link{Name: "cilium_host", Up: true, MTU: 1500})
+		}},
+		{"socket-load-balancer", Warning, "Calico translates in clients' sockets: calico_connect_",
+			connects("calico_connect_")},
+		{"socket-load-balancer", Note, "of an unknown owner: tetra_connect at connect4", connects("tetra_connect")},
+		{"socket-load-balancer", Note, "of an unknown owner: connect4", connects("")},
+		{"socket-load-balancer", Note, "or in clients' sockets: not permitted", func(f *Facts) {
+			f.Connects.Err = errors.New("not permitted")
+			f.Links.Value = append(f.Links.Value, Link{Name: "cilium_host", Up: true, MTU: 1500})
+		}},
+		{"socket-load-balancer", Note, "cilium_host: Cilium may translate", links(func(l []Link) []Link {
+			return append(l, Link{Name: "cilium_host", Up: true, MTU: 1500})
+		})},
 
 		{"xtables-lock", Error, "held by firewalld (pid 12)", func(f *Facts) {
 			f.XtablesLock.Value = Lock{Path: "/run/xtables.lock", By: "firewalld (pid 12)", Held: time.Second}
@@ -207,6 +235,24 @@ func faults() []fault {
 		{"windows-excluded-ports", Error, "0.0.0.0:30080/tcp of shop/cart:http", func(f *Facts) {
 			f.System, f.Excluded.Value = windows, []ExcludedPorts{{"udp", inet.PortRange{First: 80, Last: 80}},
 				{"tcp", inet.PortRange{First: 30080, Last: 30080}}}
+		}},
+		{"windows-hns-load-balancers", Error, "E1 (tcp 10.96.0.10:80), at shop/cart:http", func(f *Facts) {
+			f.System, f.Balancers.Value = windows, []hns.LoadBalancer{{ID: "E1", Frontend: []string{"10.96.0.10"},
+				Ports: []hns.PortMapping{{Protocol: 6, Port: 80}}}}
+		}},
+		{"windows-hns-load-balancers", Error, "E2 (tcp port 30080 of the node), at shop/cart:http", func(f *Facts) {
+			f.System, f.Balancers.Value = windows, []hns.LoadBalancer{{ID: "E2", Ports: []hns.PortMapping{{Protocol: 6,
+				Port: 30080}}}}
+		}},
+		{"windows-hns-load-balancers", Note, "1 HNS load balancers at no address of a Service", func(f *Facts) {
+			f.System, f.Balancers.Value = windows, []hns.LoadBalancer{{ID: "E3", Frontend: []string{"10.96.7.7"},
+				Ports: []hns.PortMapping{{Protocol: 6, Port: 80}}}}
+		}},
+		{"windows-dynamic-ports", Warning, "tcp ports 1025 to 65535", func(f *Facts) {
+			f.System, f.Dynamic.Value = windows, []DynamicPorts{{"tcp", inet.PortRange{First: 1025, Last: 65535}}}
+		}},
+		{"windows-overlay", Error, `"vxlan0" of type Overlay`, func(f *Facts) {
+			f.System, f.Networks.Value = windows, []hns.Network{{Name: "nat", Type: "NAT"}, {Name: "vxlan0", Type: "Overlay"}}
 		}},
 	}
 }

@@ -62,6 +62,9 @@ func noKubeProxyRules(f *Facts) result {
 	case err != nil:
 		return wrong("", "%d chains and tables with kube-proxy's names: %s; without a portald that answers "+
 			"they may be in use", len(theirs), few(theirs)).as(Note)
+	case d.Alongside:
+		return well("%d chains and tables of the cluster's service proxy: portald serves only Services with its label",
+			len(theirs))
 	}
 	return wrong("", "%d chains and tables: %s", len(theirs), few(theirs))
 }
@@ -70,10 +73,15 @@ func noKubeProxy(f *Facts) result {
 	if f.KubeProxies.Err != nil {
 		return unknown(f.KubeProxies.Err)
 	}
-	if pids := f.KubeProxies.Value; len(pids) > 0 {
-		return wrong("", "kube-proxy runs on this node, pid %s", few(pids))
+	pids := f.KubeProxies.Value
+	d, err := f.daemon()
+	switch {
+	case len(pids) == 0:
+		return well("no kube-proxy runs")
+	case err == nil && d.Alongside:
+		return well("kube-proxy runs too, pid %s: portald serves only Services with its label", few(pids))
 	}
-	return well("no kube-proxy runs")
+	return wrong("", "kube-proxy runs on this node, pid %s", few(pids))
 }
 
 func noLeftovers(f *Facts) result {

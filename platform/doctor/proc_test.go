@@ -50,6 +50,10 @@ func TestParse(t *testing.T) {
 	check("excluded ports", parseExcluded("\r\nProtokoll tcp Portausschlussbereiche\r\n\r\nStartport    Endport\r\n"+
 		"----------    --------\r\n     50000       50059      *\r\n      5357        5357      \r\n", "tcp"),
 		[]ExcludedPorts{{"tcp", inet.PortRange{First: 50000, Last: 50059}}, {"tcp", inet.PortRange{First: 5357, Last: 5357}}})
+	const german = "\r\nDynamischer Portbereich f\x81r Protokoll tcp\r\n---------------------------------\r\n" +
+		"Startport      : 1025\r\nAnzahl von Ports : 64511\r\n\r\n"
+	check("dynamic ports", parseDynamic(german, "tcp"), []DynamicPorts{{"tcp", inet.PortRange{First: 1025, Last: 65535}}})
+	check("no dynamic ports", parseDynamic("Element nicht gefunden.\r\n", "tcp"), []DynamicPorts(nil))
 }
 
 func TestParseSockets(t *testing.T) {
@@ -83,4 +87,50 @@ func TestParseSockets(t *testing.T) {
 			t.Errorf("%q is no error", bad)
 		}
 	}
+}
+
+// FuzzParse: whatever files of /proc and commands of Windows say, it is read without trust in its shape.
+func FuzzParse(f *testing.F) {
+	for _, text := range []string{
+		"entries drop early_drop\n0a 1 2\nff 3\n",
+		"1: FLOCK ADVISORY WRITE 12 00:1b:77 0 EOF\n1: -> FLOCK ADVISORY WRITE 13 0:1:7 0 E",
+		"x\n0: 0100007F:1F90 00000000:0000 0A 0:0 0:0 0 0 0 777 1\n", "Max open files 1024 4096 files\n",
+		"TCP  0A600001:01BB rr\nFWM  00000001 rr\nUDP  [fd00::1]:01BB rr\n",
+		"TCP: inuse 5 tw 7\nUDP6: inuse 3\n",
+		"Start : 9223372036854775807\nNumber : 1\n", "0::/kubepods\n5:cpu,memory:/x\n", "oom_kill 3\n",
+		"Start Port : 49152\r\nNumber of Ports : 16384\r\n",
+		"Start Port    End Port\n----------    --------\n 80 90 *\n",
+	} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		_, _ = parseConntrackStats(text)
+		for _, l := range parseLocks(text) {
+			if !strings.Contains(text, l.device) {
+				t.Errorf("%q has a lock of device %q", text, l.device)
+			}
+		}
+		for _, state := range []string{tcpListen, udpBound} {
+			_ = parseSockets(strings.NewReader(text), state, func(l Listener) {
+				if !l.Address.IsValid() {
+					t.Errorf("%q: a socket at %s", text, l.Address)
+				}
+			})
+		}
+		_, _ = parseOpenFiles(text)
+		_ = parseServers(text)
+		_ = parseSockstat(text)
+		_, _ = parseCgroups(text)
+		_ = field(text, "oom_kill")
+		for _, d := range parseDynamic(text, "tcp") {
+			if d.First < 1 || d.First > d.Last {
+				t.Errorf("%q: dynamic ports %d to %d", text, d.First, d.Last)
+			}
+		}
+		for _, e := range parseExcluded(text, "tcp") {
+			if e.First > e.Last {
+				t.Errorf("%q: excluded ports %d to %d", text, e.First, e.Last)
+			}
+		}
+	})
 }

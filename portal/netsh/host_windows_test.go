@@ -30,3 +30,16 @@ func TestDecode(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 }
+
+// The interfaces of this host have identifiers.
+func TestLUIDs(t *testing.T) {
+	all, err := HostInterfaces()
+	if err != nil || len(all) == 0 {
+		t.Fatalf("interfaces %v, %v", all, err)
+	}
+	for _, i := range all {
+		if i.LUID == 0 {
+			t.Errorf("interface %q has none", i.Name)
+		}
+	}
+}

@@ -34,7 +34,9 @@ func HostInterfaces() ([]Interface, error) {
 
 func list(first *windows.IpAdapterAddresses) (out []Interface) {
 	for a := first; a != nil; a = a.Next {
-		found := Interface{Name: windows.UTF16PtrToString(a.FriendlyName), Index: int(max(a.IfIndex, a.Ipv6IfIndex))}
+		found := Interface{
+			Name: windows.UTF16PtrToString(a.FriendlyName), Index: int(max(a.IfIndex, a.Ipv6IfIndex)), LUID: a.Luid,
+		}
 		for u := a.FirstUnicastAddress; u != nil; u = u.Next {
 			if addr, ok := netip.AddrFromSlice(u.Address.IP()); ok {
 				prefix := netip.PrefixFrom(addr.Unmap(), int(u.OnLinkPrefixLength))

@@ -6,7 +6,8 @@
 //	err = w.Replace(ctx, portals)    // netsh interface ipv4 add address ...; listeners.Listen(owner, frontend)
 //	next, err := w.Sweep(ctx)        // tries again what failed, removes addresses that connections have left
 //
-// Addresses are added by the command netsh. Its output is in the language of the host, so nothing is decided by it, but
+// Addresses are added by a call of Windows (Change), which tells by numbers what is wrong, or where there is no such
+// call or it fails, by the command netsh. Its output is in the language of the host, so nothing is decided by it, but
 // by the addresses of the host, which are read before and after. They are added for the time until the next boot,
 // without a subnet (so that no route comes with them) and not to be chosen as source addresses. A file lists the added
 // addresses, from before they are added until after their removal: those that a killed run leaves, the next one takes

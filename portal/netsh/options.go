@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/netip"
 
+	"github.com/portald/portald/platform"
 	"github.com/portald/portald/portal"
 	"github.com/portald/portald/portal/service"
 )
@@ -31,6 +32,9 @@ type Options struct {
 	// NodePortAddresses are the local addresses that NodePorts are served on; empty means all. Loopback addresses are not
 	// served here. SetNodePortAddresses changes them later.
 	NodePortAddresses []netip.Prefix
+	// Change changes addresses; netsh does what it does not. Default
+	// platform.ChangeAddress, with a Run that is given none.
+	Change Change
 	// Run runs netsh; default Command.
 	Run Run
 	// Interfaces reads the host's interfaces, with their addresses; default HostInterfaces.
@@ -46,6 +50,10 @@ type Options struct {
 	Log func(format string, args ...any)
 }
 
+// Change adds an address to the interface of a LUID, as netsh does (adding), or removes it. It returns an error that
+// wraps errors.ErrUnsupported if this host has no such call.
+type Change func(luid uint64, a netip.Addr, add bool) error
+
 // Run runs netsh with arguments, and kills it when ctx ends. An error is for a netsh that did not run to its end.
 type Run func(ctx context.Context, args ...string) (Result, error)
 
@@ -59,6 +67,7 @@ type Result struct {
 type Interface struct {
 	Name      string
 	Index     int
+	LUID      uint64 // of Windows: unlike the index, it never changes
 	Addresses []Address
 }
 
@@ -85,6 +94,12 @@ func (o *Options) complete() error {
 	}
 	if o.Interface == "" {
 		o.Interface = DefaultInterface
+	}
+	if o.Change == nil {
+		o.Change = func(uint64, netip.Addr, bool) error { return errors.ErrUnsupported }
+		if o.Run == nil {
+			o.Change = platform.ChangeAddress
+		}
 	}
 	if o.Run == nil {
 		o.Run = Command

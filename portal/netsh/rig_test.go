@@ -92,7 +92,7 @@ func (r *rig) interfaces() (out []Interface, err error) {
 		netshtest.Preferred: Usable, netshtest.Tentative: Tentative, netshtest.Duplicate: Duplicate,
 	}
 	for _, i := range all {
-		x := Interface{Name: i.Name, Index: i.Index}
+		x := Interface{Name: i.Name, Index: i.Index, LUID: luidOf(i.Index)}
 		for _, a := range i.Addresses {
 			x.Addresses = append(x.Addresses, Address{a.Prefix, states[a.State]})
 		}
@@ -100,6 +100,9 @@ func (r *rig) interfaces() (out []Interface, err error) {
 	}
 	return out, err
 }
+
+// luidOf is the LUID of a simulated interface.
+func luidOf(index int) uint64 { return 1<<48 + uint64(index) }
 
 func (r *rig) report(p portal.Portal, err error) {
 	key := p.Frontend.String() + " " + p.Owner.Label()

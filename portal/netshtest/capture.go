@@ -21,6 +21,25 @@ type Capture struct {
 	Interfaces    []Interface `json:"interfaces"`
 	ExcludedPorts []PortRange `json:"excludedPorts"`
 	Runs          []Captured  `json:"runs"`
+	HNS           []HNSObject `json:"hns"`
+	Dials         []Dial      `json:"dials"`
+	PodDials      []PodDial   `json:"podDials"`
+	Timings       []Timing    `json:"timings"`
+}
+
+// HNSObject is an object of the Host Networking Service: its document in JSON, or why it could not be read.
+type HNSObject struct {
+	Kind     string `json:"kind"` // Network, LoadBalancer or Endpoint
+	Document string `json:"document"`
+	Error    string `json:"error"`
+}
+
+// Dial is an attempt to connect by TCP.
+type Dial struct {
+	To           string  `json:"to"`           // address and port
+	From         string  `json:"from"`         // node
+	Error        int     `json:"connectError"` // 0: it was accepted, -1: nobody answered
+	Milliseconds float64 `json:"milliseconds"`
 }
 
 // Captured is one process of netsh. Name is one of Said, or another word for another output worth seeing: for one with
@@ -32,6 +51,26 @@ type Captured struct {
 	ExitCode     int      `json:"exitCode"`
 	Milliseconds float64  `json:"milliseconds"` // from start to end
 	Output       []byte   `json:"output"`
+}
+
+// PodDial is an attempt of a container to connect to an address that was added to its node.
+type PodDial struct {
+	To           string  `json:"to"`
+	From         string  `json:"from"`       // id of the container
+	Forwarding   string  `json:"forwarding"` // of the interface: Enabled or Disabled
+	Client       string  `json:"client"`     // the address that the node saw; empty: the connection did not arrive
+	ExitCode     int     `json:"exitCode"`   // of curl: 52 and 56 tell that there was no answer, 28 that nobody accepted
+	Milliseconds float64 `json:"milliseconds"`
+}
+
+// Timing is how long it took to change many addresses.
+type Timing struct {
+	Way          string  `json:"way"`  // call or netsh
+	Verb         string  `json:"verb"` // add or delete
+	Count        int     `json:"count"`
+	Present      int     `json:"present"`   // of these, afterwards
+	LastError    int     `json:"lastError"` // of a call; 0: none failed
+	Milliseconds float64 `json:"milliseconds"`
 }
 
 // address is an Address as captures write it.

@@ -1,6 +1,7 @@
 package netshtest
 
 import (
+	"fmt"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -84,6 +85,13 @@ func TestCapturedHost(t *testing.T) {
 		if err := m.Bind(Socket{"tcp", netip.MustParseAddrPort(at)}); err != want {
 			t.Errorf("%s: %v, want %v", at, err, want)
 		}
+	}
+	if got, want := fmt.Sprint(c.PodDials), "[{192.0.2.77 3f6c1a9b2d4e5 Disabled 10.244.2.9 52 231.7} "+
+		"{10.96.255.77 3f6c1a9b2d4e5 Disabled  28 15002.1}]"; got != want {
+		t.Errorf("dials of pods %s, want %s", got, want)
+	}
+	if got := fmt.Sprint(c.Timings); got != "[{call add 100 100 0 412.5}]" {
+		t.Errorf("timings %s", got)
 	}
 	if n.PerCall != 118400*time.Microsecond {
 		t.Errorf("a process takes %s", n.PerCall)

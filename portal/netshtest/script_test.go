@@ -20,7 +20,9 @@ func TestScriptWritesCaptures(t *testing.T) {
 			t.Errorf("the script has no run %q", name)
 		}
 	}
-	for _, record := range []any{Capture{}, Captured{}, Interface{}, address{}, PortRange{}} {
+	for _, record := range []any{
+		Capture{}, Captured{}, Interface{}, address{}, PortRange{}, HNSObject{}, Dial{}, PodDial{}, Timing{},
+	} {
 		for _, field := range reflect.VisibleFields(reflect.TypeOf(record)) {
 			name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
 			if !regexp.MustCompile(`[\s.]` + name + `\s*= `).MatchString(script) {

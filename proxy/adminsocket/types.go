@@ -181,6 +181,9 @@ type Info struct {
 	LogLevel string    `json:"log_level"`
 	Ready    bool      `json:"ready"`    // everything was applied once
 	Instance string    `json:"instance"` // what its environment has as InstanceVariable; empty: nothing
+	// ServiceProxyName is the label's value of the Services that it serves alongside the cluster's service proxy; empty:
+	// it is that.
+	ServiceProxyName string `json:"service_proxy_name,omitempty"`
 
 	RecordsSince  time.Time `json:"records_since"`            // no record that ended later is missing in memory
 	ConnectionLog string    `json:"connection_log,omitempty"` // its path, - for standard error; empty: none

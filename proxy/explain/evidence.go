@@ -172,6 +172,9 @@ func (t *tally) bad(ended time.Time) {
 // failures are the connections and dials of the endpoint that failed.
 func (t *tally) failures() int { return t.failed + t.broken() }
 
+// cases are the connections and dials of the endpoint that could have failed, at least 1.
+func (t *tally) cases() int { return max(t.failed+t.served, 1) }
+
 // broken are the connections of the endpoint that failed.
 func (t *tally) broken() int { return t.resets + t.cut + t.lost + t.mute }
 

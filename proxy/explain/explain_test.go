@@ -164,7 +164,7 @@ func TestWhatStandsInTheWay(t *testing.T) {
 		{"a rule is missing", func(s *scene) { s.Shown.Missing = []string{"-A PREROUTING -j PORTALD-SERVICES"} }, Wrong,
 			"Rules of shop/cart:http are missing", "wrong missing: -A PREROUTING -j PORTALD-SERVICES"},
 		{"rules cannot be read", func(s *scene) { s.ShownErr = errors.New("iptables-save: deadline exceeded") }, Doubt,
-			"The rules of shop/cart:http could not be read", "iptables-save: deadline exceeded"},
+			"Not all rules of shop/cart:http could be read", "iptables-save: deadline exceeded"},
 		{"another's DROP", func(s *scene) {
 			s.node.Rules = foreign("raw", "-A PREROUTING -d 10.96.0.10/32 -j DROP")
 		}, Wrong, "A rule of another program drops packets", "-A PREROUTING -d 10.96.0.10/32 -j DROP"},

@@ -159,3 +159,36 @@ func TestConnection(t *testing.T) {
 		}
 	}
 }
+
+// FuzzParse: whatever is asked for, it is refused by name or looked for.
+func FuzzParse(f *testing.F) {
+	for _, what := range []string{
+		"shop/cart:http", "svc/cart", "pod/shop/cart-a", "client/pod/shop/x", "client/10.0.0.1", "10.96.0.1:80/udp",
+		"[fd00::1%eth0]:80", "::ffff:10.0.0.1", "7", "0", "18446744073709551616", "a/b/c", "/", ":", "tcp/", "1.2.3",
+	} {
+		f.Add(what, "")
+		f.Add(what, "fe80::1%\x1b")
+	}
+	p := newScene().Port
+	f.Fuzz(func(t *testing.T, what, from string) {
+		q, err := Parse(what, from)
+		if err != nil {
+			if text := err.Error(); !strings.Contains(text, `"`) || len(text) > 4*(len(what)+len(from))+400 {
+				t.Errorf("%q, %q: %v", what, from, err)
+			}
+			return
+		}
+		if q.ID == 0 && !q.Address.IsValid() && q.Service.Name == "" {
+			t.Errorf("%q is about nothing: %+v", what, q)
+		}
+		q, found := Find(q, []*service.Port{p}, nil)
+		for _, about := range found {
+			if about != p {
+				t.Errorf("%q finds %+v", what, about)
+			}
+		}
+		each := func(yield func(service.PortName, service.Endpoint) bool) { yield(p.Name, p.Endpoints[0]) }
+		_, _ = FindRemoved(q, each)
+		_ = q.About(p)(&record.Record{Service: p.Name, Endpoint: p.Endpoints[0]})
+	})
+}

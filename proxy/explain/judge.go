@@ -75,20 +75,47 @@ func (j judge) decide() {
 		j.amend(j.past.onset(first.began))
 		return
 	}
-	slices.SortStableFunc(now, func(a, b *tally) int { return cmp.Compare(b.failures(), a.failures()) })
-	for _, t := range now {
-		if j.crashed(t) || j.dials(t) || j.ends(t) {
-			j.amend(j.past.onset(t.began))
-			return
-		}
-	}
-	if j.slow(now) || j.refusals() {
+	if j.endpointsFail(now) || j.slow(now) || j.refusals() {
 		return
 	}
 	if j.failed == j.records && j.failed >= enough {
 		j.find(j.status(), "portald tail "+j.flag(), "%s of %s failed %s; the last one ended as %s%s.",
 			j.part(j.failed, j.records, "connection"), j.label(), j.since(), j.last.Outcome, behind(j.last.Error))
 	}
+}
+
+// endpointsFail finds which endpoints fail. First comes the one of which the greatest part fails, not the most: one
+// that always fails is ejected, and then fails seldom. The others are named all the same.
+func (j judge) endpointsFail(now []*tally) bool {
+	slices.SortStableFunc(now, func(a, b *tally) int {
+		part := cmp.Compare(b.failures()*a.cases(), a.failures()*b.cases())
+		return cmp.Or(part, cmp.Compare(b.failures(), a.failures()))
+	})
+	before := len(j.findings)
+	var failing []*tally
+	for _, t := range now {
+		if j.crashed(t) || j.dials(t) || j.ends(t) {
+			failing = append(failing, t)
+		}
+	}
+	if len(failing) == 0 {
+		return false
+	}
+	others := j.findings[before+1:]
+	j.findings = j.findings[:before+1]
+	j.amend(j.past.onset(failing[0].began))
+	switch len(others) {
+	case 0:
+	case 1:
+		j.amend(" Also: " + others[0].verdict)
+	default:
+		var names []string
+		for _, t := range failing[1:] {
+			names = append(names, j.name(t.at))
+		}
+		j.amend(fmt.Sprintf(" %d other endpoints fail too: %s.", len(others), strings.Join(names, ", ")))
+	}
+	return true
 }
 
 // since says over which time it was counted.

@@ -140,6 +140,17 @@ func TestEvidence(t *testing.T) {
 			p.add(5, 1, nil).add(4, 0, nil).add(3, 0, notReached(syscall.ECONNRESET.Error()))
 			p.add(2, 0, outcome(record.OutcomeEndpointReset))
 		}, cartA + ": 5 of 9 connections of shop/cart:http were reset by it in the last 14s", Doubt},
+		{"one refuses, and so is dialled seldom; another resets some", func(p *past) {
+			p.add(3, 0, notReached(refusedText)).add(16, 1, nil).add(6, 1, outcome(record.OutcomeEndpointReset))
+		}, cartA + " refused 3 of 3 dials of shop/cart:http in the last 25s: nothing listens at port 8080 there. The first " +
+			"was at 01:46:15 UTC. Also: 10.244.1.3:8080 (pod shop/cart-b): 6 of 22 connections of shop/cart:http were reset " +
+			"by it in the last 25s", Doubt},
+		{"three fail", func(p *past) {
+			p.s.Port.Endpoints = append(p.s.Port.Endpoints, endpoint("10.244.2.4:8080", "cart-c", false),
+				endpoint("10.244.2.5:8080", "cart-d", false))
+			p.add(5, 3, nil).add(4, 2, outcome(record.OutcomeEndpointReset)).add(3, 1, notReached(refusedText))
+			p.add(1, 0, nil).add(3, 0, outcome(record.OutcomeEndpointReset))
+		}, " 2 other endpoints fail too: 10.244.1.3:8080 (pod shop/cart-b), " + cartA + ".", Doubt},
 		{"silence", func(p *past) {
 			p.add(3, 1, nil).add(3, 0, notReached(record.TimedOut))
 		}, cartA + " left 3 of 3 dials of shop/cart:http in the last 6s unanswered: its host is gone, a filter", Doubt},

@@ -31,7 +31,7 @@ func (e *explained) rules() {
 			"writes them anew at its next audit.", e.label())
 	case e.ShownErr != nil:
 		e.add(Doubt, strings.Split(e.ShownErr.Error(), "\n"), "not all could be read")
-		e.find(Doubt, "portald doctor", "The rules of %s could not be read.", e.label())
+		e.find(Doubt, "portald doctor", "Not all rules of %s could be read.", e.label())
 	case len(e.Shown.Rules) == 0 && len(e.portals()) > 0:
 		e.add(Doubt, nil, "none were found")
 	case len(e.Shown.Rules) > 0:

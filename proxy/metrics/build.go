@@ -8,7 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// kubernetesLibrary is a module of Kubernetes in this program. Its version v0.36.3 is of the release v1.36.3.
+// kubernetesLibrary is a module of Kubernetes in this program. Its version v0.37.2 is of the release v1.37.2.
 const kubernetesLibrary = "k8s.io/component-base"
 
 // buildInfo tells what this program was built from, as two metrics: for those who ask portald, and for those who ask
@@ -42,7 +42,7 @@ func buildLabels(info *debug.BuildInfo) (own, kubernetes prometheus.Labels) {
 		"kubernetes": release,
 	}
 	kubernetes = prometheus.Labels{
-		"major": major, "minor": minor, "git_version": release + "+portald", // as k3s has v1.36.3+k3s1
+		"major": major, "minor": minor, "git_version": release + "+portald", // as k3s has v1.37.2+k3s1
 		"git_commit": settings["vcs.revision"], "git_tree_state": treeState(settings["vcs.modified"]),
 		"build_date": settings["vcs.time"], "go_version": runtime.Version(), "compiler": runtime.Compiler,
 		"platform": runtime.GOOS + "/" + runtime.GOARCH,
@@ -50,7 +50,7 @@ func buildLabels(info *debug.BuildInfo) (own, kubernetes prometheus.Labels) {
 	return own, kubernetes
 }
 
-// KubernetesRelease is the release of the Kubernetes libraries: v1.36.3, 1, 36.
+// KubernetesRelease is the release of the Kubernetes libraries: v1.37.2, 1, 37.
 func KubernetesRelease(modules []*debug.Module) (release, major, minor string) {
 	for _, m := range modules {
 		rest, ok := strings.CutPrefix(m.Version, "v0.")

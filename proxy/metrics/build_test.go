@@ -12,18 +12,18 @@ import (
 func TestBuildLabels(t *testing.T) {
 	info := &debug.BuildInfo{
 		Main: debug.Module{Version: "v1.2.3"},
-		Deps: []*debug.Module{{Path: "k8s.io/api", Version: "v0.35.0"}, {Path: kubernetesLibrary, Version: "v0.36.3"}},
+		Deps: []*debug.Module{{Path: "k8s.io/api", Version: "v0.35.0"}, {Path: kubernetesLibrary, Version: "v0.37.2"}},
 		Settings: []debug.BuildSetting{{Key: "vcs.revision", Value: "af7d868"},
 			{Key: "vcs.time", Value: "2026-11-21T12:00:00Z"}, {Key: "vcs.modified", Value: "true"}},
 	}
 	own, kubernetes := buildLabels(info)
-	for name, want := range map[string]string{"version": "v1.2.3", "revision": "af7d868", "kubernetes": "v1.36.3",
+	for name, want := range map[string]string{"version": "v1.2.3", "revision": "af7d868", "kubernetes": "v1.37.2",
 		"goversion": runtime.Version()} {
 		if own[name] != want {
 			t.Errorf("own %s is %q, want %q", name, own[name], want)
 		}
 	}
-	want := prometheus.Labels{"major": "1", "minor": "36", "git_version": "v1.36.3+portald", "git_commit": "af7d868",
+	want := prometheus.Labels{"major": "1", "minor": "37", "git_version": "v1.37.2+portald", "git_commit": "af7d868",
 		"git_tree_state": "dirty", "build_date": "2026-11-21T12:00:00Z", "go_version": runtime.Version(),
 		"compiler": runtime.Compiler, "platform": runtime.GOOS + "/" + runtime.GOARCH}
 	for name := range want {

@@ -16,6 +16,8 @@ type DataPath struct {
 	ProxyPorts      int // how many there are for each protocol
 	ProxyPortsInUse func(inet.Protocol) int
 	PortSharers     func() int // TCP service ports without a proxy port of their own
+	// LoopbackListeners returns how many listeners NodePorts have at loopback addresses, and how many could not be opened.
+	LoopbackListeners func(inet.Family) (open int64, failed uint64)
 }
 
 // WatchDataPath exports how much the data path has of what it may take, and how long its event loops take for a round.
@@ -41,17 +43,22 @@ func (m *Metrics) WatchDataPath(d DataPath) {
 			"How much of a resource may be in use; a resource without a limit is left out.", "resource"),
 		loopLatency: desc("portald_loop_round_seconds", "Time of a round of an event loop, from the arrival of "+
 			"events until all are handled: how long connections of one loop wait for each other."),
+		loopbacks: desc("kubeproxy_nftables_localhost_nodeport_listeners",
+			"Listeners for NodePorts at loopback addresses, of TCP and UDP.", "ip_family"),
+		loopbacksFailed: desc("kubeproxy_nftables_localhost_nodeport_listener_creation_failures_total",
+			"Listeners for NodePorts at loopback addresses that could not be opened, again at each attempt.", "ip_family"),
 	})
 }
 
 type dataPathCollector struct {
 	from                                                                    DataPath
 	dropped, crowded, ejected, exhausted, waiting, used, limit, loopLatency *prometheus.Desc
+	loopbacks, loopbacksFailed                                              *prometheus.Desc
 }
 
 func (c dataPathCollector) Describe(to chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{c.dropped, c.crowded, c.ejected, c.exhausted, c.waiting, c.used, c.limit,
-		c.loopLatency} {
+		c.loopLatency, c.loopbacks, c.loopbacksFailed} {
 		to <- d
 	}
 }
@@ -70,6 +77,11 @@ func (c dataPathCollector) Collect(to chan<- prometheus.Metric) {
 		}
 	}
 	to <- loopLatencyMetric(c.loopLatency, s.LoopLatency)
+	for _, family := range inet.Families() {
+		open, failed := c.from.LoopbackListeners(family)
+		to <- prometheus.MustNewConstMetric(c.loopbacks, prometheus.GaugeValue, float64(open), family.String())
+		to <- prometheus.MustNewConstMetric(c.loopbacksFailed, prometheus.CounterValue, float64(failed), family.String())
+	}
 }
 
 // resource is something that connections take, and that there is a limit of, or none (0).

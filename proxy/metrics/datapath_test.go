@@ -20,7 +20,10 @@ func busy() DataPath {
 	return DataPath{
 		Stats: func() splice.Stats { return s }, BusiestEndpoint: func() int { return 900 },
 		Ejected: func() int { return 4 }, BudgetExhausted: func() uint64 { return 9 }, ProxyPorts: 19000,
-		PortSharers:     func() int { return 5 },
+		PortSharers: func() int { return 5 },
+		LoopbackListeners: func(f inet.Family) (int64, uint64) {
+			return map[inet.Family]int64{inet.IPv4: 8, inet.IPv6: 7}[f], uint64(f)
+		},
 		ProxyPortsInUse: func(p inet.Protocol) int { return int(p) },
 	}
 }
@@ -35,6 +38,14 @@ portald_crowded_dials_total 6
 # HELP portald_udp_datagrams_dropped_total Datagrams that the kernel did not accept because there was no room or no route.
 # TYPE portald_udp_datagrams_dropped_total counter
 portald_udp_datagrams_dropped_total 4
+# HELP kubeproxy_nftables_localhost_nodeport_listeners Listeners for NodePorts at loopback addresses, of TCP and UDP.
+# TYPE kubeproxy_nftables_localhost_nodeport_listeners gauge
+kubeproxy_nftables_localhost_nodeport_listeners{ip_family="IPv4"} 8
+kubeproxy_nftables_localhost_nodeport_listeners{ip_family="IPv6"} 7
+# HELP kubeproxy_nftables_localhost_nodeport_listener_creation_failures_total Listeners for NodePorts at loopback addresses that could not be opened, again at each attempt.
+# TYPE kubeproxy_nftables_localhost_nodeport_listener_creation_failures_total counter
+kubeproxy_nftables_localhost_nodeport_listener_creation_failures_total{ip_family="IPv4"} 0
+kubeproxy_nftables_localhost_nodeport_listener_creation_failures_total{ip_family="IPv6"} 1
 # HELP portald_waiting_connections Connections and UDP sessions that wait for an endpoint.
 # TYPE portald_waiting_connections gauge
 portald_waiting_connections 3
@@ -63,7 +74,8 @@ portald_resource_limit{resource="replay_bytes"} 8.388608e+06
 portald_resource_limit{resource="source_ports"} 1000
 portald_resource_limit{resource="udp_sessions"} 10
 `, "portald_crowded_dials_total", "portald_udp_datagrams_dropped_total", "portald_resource_used",
-		"portald_waiting_connections",
+		"portald_waiting_connections", "kubeproxy_nftables_localhost_nodeport_listeners",
+		"kubeproxy_nftables_localhost_nodeport_listener_creation_failures_total",
 		"portald_resource_limit")
 	text := scrape(t, m)
 	for line, want := range map[string]string{

@@ -8,14 +8,17 @@ import (
 
 // Stages of Kubernetes' features, as the metric has them.
 const (
-	stageBeta   = "BETA"
-	stageStable = ""
+	stageAlpha      = "ALPHA"
+	stageBeta       = "BETA"
+	stageStable     = ""
+	stageDeprecated = "DEPRECATED"
 )
 
 // Features are kube-proxy's feature gates that depend on the configuration here.
 type Features struct {
 	ExternalIPs  bool // spec.externalIPs may claim addresses
 	ServiceCIDRs bool // which addresses are dropped is decided by the cluster's ServiceCIDRs
+	Localhost    bool // NodePorts are served at loopback addresses
 }
 
 // ShowFeatures exports which of kube-proxy's features this program has, with their stages in its Kubernetes release, as
@@ -28,7 +31,10 @@ func ShowFeatures(f Features) {
 		{"AllowServiceExternalIPs", stageStable, f.ExternalIPs},
 		{"ComponentFlagz", stageBeta, true},
 		{"ComponentStatusz", stageBeta, true},
+		{"KubeProxyIPVS", stageDeprecated, true},
+		{"KubeProxyNFTablesLocalhostNodePorts", stageAlpha, f.Localhost},
 		{"MultiCIDRServiceAllocator", stageStable, f.ServiceCIDRs},
+		{"NFTablesNetlink", stageBeta, true},
 		{"PreferSameTrafficDistribution", stageStable, true},
 		{"WinDSR", stageStable, false}, // of HNS, which is not programmed
 		{"WinOverlay", stageStable, false},

@@ -70,10 +70,11 @@ func New(opts Options) *Carrier {
 	ports := newProxyPorts(opts.Ports)
 	ports.most = opts.Listeners
 	endpoints := balance.NewEndpoints()
+	fronts := &Fronts{byKey: map[frontKey]*front{}}
 	sockets := &sockets{map[service.Frontend]time.Time{}}
 	c := &Carrier{
-		opts: opts, endpoints: endpoints, fronts: &Fronts{byKey: map[frontKey]*front{}}, sockets: sockets,
-		loopbacks: &loopbacks{opts.Localhost, sockets, opts.Log, map[*front]time.Time{}},
+		opts: opts, endpoints: endpoints, fronts: fronts, sockets: sockets,
+		loopbacks: &loopbacks{opts.Localhost, sockets, opts.Log, map[*front]time.Time{}, &fronts.loopbacks},
 		proxies:   &proxyListeners{ports: ports, sockets: sockets, linger: opts.Linger, lingering: map[*front]time.Time{}},
 		drains:    drains{endpoints, opts.Log},
 		recheck:   rechecker{endpoints, opts.Reaches},

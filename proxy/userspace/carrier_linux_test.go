@@ -323,6 +323,7 @@ func TestLoopbackNodePortIsTaken(t *testing.T) {
 	if wait := time.Until(next); err != nil || wait <= 0 || wait > takenRetry {
 		t.Fatalf("the next sweep is in %s, %v", wait, err)
 	}
+	r.wantLoopbacks(t, 0, 1)
 	other.Close()
 	key := frontKey{p.Name, inet.IPv4}
 	r.loopbacks.retries[r.fronts.get(key)] = time.Now()
@@ -337,9 +338,19 @@ func TestLoopbackNodePortIsTaken(t *testing.T) {
 	if got, err := io.ReadAll(c); err != nil || string(got) != "hello" {
 		t.Errorf("got %q, %v", got, err)
 	}
+	r.wantLoopbacks(t, 1, 1)
 	r.drop(r.fronts.get(key))
 	if len(r.loopbacks.retries) > 0 {
 		t.Errorf("still tried again: %v", r.loopbacks.retries)
+	}
+	r.wantLoopbacks(t, 0, 1)
+}
+
+// wantLoopbacks checks how many listeners 127.0.0.1 has, and how many attempts failed.
+func (r *rig) wantLoopbacks(t *testing.T, open int64, failed uint64) {
+	t.Helper()
+	if is, not := r.Fronts().LoopbackListeners(inet.IPv4); is != open || not != failed {
+		t.Errorf("%d listeners at 127.0.0.1, %d failures, want %d and %d", is, not, open, failed)
 	}
 }
 

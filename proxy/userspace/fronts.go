@@ -66,6 +66,8 @@ func (f *front) proxyAddress(port uint16) netip.AddrPort {
 type Fronts struct {
 	mu    sync.Mutex
 	byKey map[frontKey]*front // changed by the Carrier's goroutine alone
+
+	loopbacks loopbackCounts
 }
 
 func (all *Fronts) get(key frontKey) *front {

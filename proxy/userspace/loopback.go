@@ -3,6 +3,7 @@ package userspace
 import (
 	"net/netip"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/sirupsen/logrus"
@@ -21,6 +22,19 @@ type loopbacks struct {
 	sockets  *sockets
 	log      logrus.FieldLogger
 	retries  map[*front]time.Time // when addresses that another program had are tried again
+	counts   *loopbackCounts
+}
+
+// loopbackCounts are by inet.Family.
+type loopbackCounts struct {
+	open   [2]atomic.Int64  // listeners
+	failed [2]atomic.Uint64 // attempts to open one
+}
+
+// LoopbackListeners returns how many listeners for NodePorts the loopback address of a family has, of TCP and UDP, and
+// how many attempts to open one failed.
+func (all *Fronts) LoopbackListeners(family inet.Family) (open int64, failed uint64) {
+	return all.loopbacks.open[family].Load(), all.loopbacks.failed[family].Load()
 }
 
 // eligible tells whether a service port may have NodePorts there, whatever its endpoints are.
@@ -66,6 +80,7 @@ func (l *loopbacks) serve(f *front, wanted map[netip.AddrPort]bool) {
 			continue
 		} else if err := l.sockets.listen(f, at); err != nil {
 			f.loopback[at] = false
+			l.counts.failed[f.key.family].Add(1)
 			l.retries[f] = time.Now().Add(takenRetry)
 			if !reported {
 				log := l.log.WithError(err).WithField("service", f.Name().Label())
@@ -73,6 +88,7 @@ func (l *loopbacks) serve(f *front, wanted map[netip.AddrPort]bool) {
 			}
 		} else {
 			f.loopback[at] = true
+			l.counts.open[f.key.family].Add(1)
 		}
 	}
 }
@@ -85,10 +101,12 @@ func (l *loopbacks) forget(f *front) {
 			l.freed(f, at)
 		}
 	}
+	clear(f.loopback)
 }
 
 // freed is called where an address may be another front's from now on, which is tried at the next sweep.
 func (l *loopbacks) freed(f *front, at netip.AddrPort) {
+	l.counts.open[f.key.family].Add(-1)
 	l.sockets.closes(f, at)
 	for other := range l.retries {
 		l.retries[other] = time.Now()

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/sirupsen/logrus/hooks/test"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 
 	"github.com/portald/portald/portal/service"
 	"github.com/portald/portald/proxy/httpserver"
@@ -31,6 +33,9 @@ func options() (httpserver.Options, <-chan string) {
 func observe(m *metrics.Metrics, r *record.Record) { m.Observer(r.Service, nil).Observe(r) }
 
 func TestServerAnswers(t *testing.T) {
+	if _, err := kubernetes.NewForConfig(&rest.Config{}); err != nil { // rest_client_* are registered by the first client
+		t.Fatal(err)
+	}
 	before := runtime.NumGoroutine()
 	m := metrics.NewMetrics(metrics.DefaultLimits(), "IPv4", "IPv6")
 	observe(m, recordtest.Sample())
@@ -55,7 +60,7 @@ func TestServerAnswers(t *testing.T) {
 		{"/debug/flags/v", "", 404},
 	} {
 		if code, body := servertest.Fetch(t, url+tc.path); code != tc.code || !strings.Contains(body, tc.contains) {
-			t.Errorf("%s: %d %.200q", tc.path, code, body)
+			t.Errorf("%s: %d without %q: %.200q", tc.path, code, tc.contains, body)
 		}
 	}
 	if err := stop(); err != nil {

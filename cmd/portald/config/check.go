@@ -26,7 +26,7 @@ func checkFor(system, path string, out io.Writer) (*Config, error) {
 	d.use(load(path, text))
 	d.setDefaults()
 	d.check()
-	d.warnOfEmptyMode()
+	d.warnOfMode()
 	if err := d.report(out); err != nil {
 		return nil, fmt.Errorf("check configuration: %w", err)
 	}

@@ -37,6 +37,7 @@ type Config struct {
 	IPVS         IPVS           // for that writer
 	ServiceCIDRs []netip.Prefix // of Service addresses, for the writer nftables
 	Interface    string         // that gets addresses of Services, for the writer netsh
+	ServeOverlay bool           // also where the pods are in an overlay network, for the writer netsh
 
 	HealthAddress       string // of the health server, with its port; empty: none
 	MetricsAddress      string // of the metrics server
@@ -93,6 +94,12 @@ const (
 	onExitKernel = "kernel"
 	onExitRemove = "remove"
 	onExitCtrlC  = "remove-on-interrupt"
+)
+
+// The values of overlayNetwork.
+const (
+	overlayRefuse = "refuse"
+	overlayServe  = "serve"
 )
 
 // ToKernel tells whether the kernel is to carry all Services on, after SIGINT or without; else no rule is left.

@@ -75,7 +75,7 @@ func DefaultKeepSocket() string {
 	return besideAdminSocket(runtime.GOOS, adminsocket.DefaultSocket, "keep")
 }
 
-// setDefaults sets kube-proxy's defaults, as of 1.36 and 1.37.
+// setDefaults sets kube-proxy's defaults, as of 1.37.
 func (k *kubeProxyDocument) setDefaults() {
 	k.TypeMeta = kubeProxy.typeMeta()
 	fill(&k.BindAddress, "0.0.0.0")
@@ -136,6 +136,7 @@ func (p *PortaldConfiguration) setDefaults(k *kubeProxyDocument, system string) 
 		fill(&p.OnExit, onExitRemove)
 		fill(&p.InterfaceName, cmp.Or(os.Getenv(interfaceVariable), netsh.DefaultInterface))
 	}
+	fill(&p.OverlayNetwork, overlayRefuse)
 	if mode := string(k.Mode); len(p.Manifests) > 0 && (mode == "" || mode == modeUserspace) {
 		fill(&p.OnExit, onExitCtrlC)
 	}

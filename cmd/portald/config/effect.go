@@ -26,7 +26,7 @@ func (d *documents) noEffect(s setting) string {
 		return "for the writer ipvs only; the writer is " + d.portald.Writer
 	case s.path == "clusterCIDR" && (local == ByNodeCIDR || local == ByBridgeInterface || local == ByInterfacePrefix):
 		return "detectLocalMode is " + string(local)
-	case s.path == "interfaceName" && d.portald.Writer != writerNetsh:
+	case slices.Contains([]string{"interfaceName", "overlayNetwork"}, s.path) && d.portald.Writer != writerNetsh:
 		return "for the writer netsh only; the writer is " + d.portald.Writer
 	case s.path == "serviceCIDRs" && d.portald.Writer != modeNFTables:
 		return "for the writer nftables only; the writer is " + d.portald.Writer

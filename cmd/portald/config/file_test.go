@@ -48,6 +48,7 @@ func TestFilesOfKubeadm(t *testing.T) {
 	for file, want := range map[string][]string{
 		"kubeadm-1.25.yaml": nil,
 		"kubeadm-1.36.yaml": nil,
+		"kubeadm-1.37.yaml": nil, // mode iptables, which it writes by itself
 		"kubeadm-1.30.yaml": nil, // mode ipvs, with settings of its own
 	} {
 		c, warnings, err := complete(t, "--config=testdata/"+file, "--hostname-override=node-a")

@@ -1,7 +1,7 @@
 package config
 
 // previousRelease is the one before the Kubernetes that portald is of, whose hidden metrics kube-proxy can show.
-const previousRelease = "1.35"
+const previousRelease = "1.36"
 
 // previousKubernetes refuses what kube-proxy refuses.
 func previousKubernetes(v any) string {

@@ -24,7 +24,7 @@ func TestPreviousRelease(t *testing.T) {
 }
 
 func TestShowHiddenMetrics(t *testing.T) {
-	for value, accepted := range map[string]bool{"": true, "1.35": true, "1.34": false, "1.36": false, "v1.35": false} {
+	for value, accepted := range map[string]bool{"": true, "1.36": true, "1.35": false, "1.37": false, "v1.36": false} {
 		flags := NewFlags()
 		for _, s := range flags.Sections() {
 			if f := s.Flags.Lookup("show-hidden-metrics-for-version"); f != nil {
@@ -32,7 +32,7 @@ func TestShowHiddenMetrics(t *testing.T) {
 			}
 		}
 		_, _, err := flags.Complete()
-		if refused := err != nil && strings.Contains(err.Error(), "must be 1.35, or be omitted"); refused == accepted {
+		if refused := err != nil && strings.Contains(err.Error(), "must be 1.36, or be omitted"); refused == accepted {
 			t.Errorf("%q: %v", value, err)
 		}
 	}

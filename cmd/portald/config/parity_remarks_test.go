@@ -6,9 +6,11 @@ type remark struct{ word, text string }
 
 const parityHead = `# portald compared with kube-proxy
 
+For operators who replace kube-proxy.
+
 <!-- made from kube-proxy's packages and from portald: UPDATE_GOLDEN=1 go test ./cmd/portald/config -->
 
-This page lists the flags, configuration fields, metrics, features and HTTP paths of kube-proxy 1.36, and says for each
+This page lists the flags, configuration fields, metrics, features and HTTP paths of kube-proxy 1.37, and says for each
 whether portald has it. The first column is read from kube-proxy's own packages, the second from portald; a test fails
 when either changes.
 
@@ -31,7 +33,6 @@ func remarks() map[string]remark {
 		pending      = "service ports with any pending change; Services and endpoints have the same number"
 		audits       = "portald compares the rules with what it wrote, and writes them again if another program changed them"
 		kernelAlone  = "for Services in kernel mode; in userspace mode endpoints see this node's address anyway"
-		library      = "a flag of cAdvisor, which kube-proxy links"
 		noHNS        = "portald does not program HNS; on Windows it carries connections itself"
 	)
 	return map[string]remark{
@@ -41,8 +42,6 @@ func remarks() map[string]remark {
 		"flag write-config-to": {differs, "also writes the document with portald's own settings"},
 		"flag cleanup": {differs,
 			"removes what portald wrote, in any mode, and nothing that kube-proxy wrote"},
-		"flag boot_id_file":    {not, library},
-		"flag machine_id_file": {not, library},
 		"field mode": {differs,
 			"also accepts userspace, which is the default; on Windows userspace replaces kernelspace"},
 		"field iptables.syncPeriod":    {differs, audits},
@@ -83,12 +82,26 @@ func remarks() map[string]remark {
 			"counts connections and UDP sessions, not packets, when they end; in every mode, also on ::1"},
 		"metric kubeproxy_sync_proxy_rules_nftables_cleanup_failures_total": {differs,
 			"such a failure is also a failed sync, after which portald rewrites everything"},
+		"metric kubeproxy_nftables_localhost_nodeport_listeners": {differs,
+			"in every mode, also of UDP, and 0 where kube-proxy has no series"},
+		"metric kubeproxy_nftables_localhost_nodeport_listener_creation_failures_total": {differs,
+			"in every mode, also of UDP; one attempt each 5 s"},
+		"metric kubeproxy_nftables_localhost_nodeport_rejected_packets_total": {not,
+			"kube-proxy rejects UDP and SCTP at loopback addresses, and TCP where it does not listen; portald serves UDP too"},
+		"metric kubeproxy_sync_proxy_rules_winkernel_lb_create_failures_total": {not, noHNS},
+		"metric kubeproxy_sync_proxy_rules_winkernel_lb_delete_failures_total": {not, noHNS},
+		"metric kubeproxy_sync_proxy_rules_winkernel_lb_update_failures_total": {not, noHNS},
 		"metric kubernetes_build_info": {differs,
 			"the release of the Kubernetes libraries, followed by +portald"},
 		"metric kubernetes_feature_enabled": {differs, "only the features below"},
 
 		"feature AllowServiceExternalIPs": {differs,
 			"1 if `externalIPCIDRs` is set, which lists the CIDRs that Services may claim"},
+		"feature KubeProxyIPVS": {"", "`mode: ipvs` stays in portald: [modes](modes.md#what-kube-proxy-plans)"},
+		"feature KubeProxyNFTablesLocalhostNodePorts": {differs,
+			"1 if NodePorts are served at loopback addresses, which is so in every mode: `nodePortAddresses` with " +
+				"`localhost` or `all`, or without any, and `iptables.localhostNodePorts`"},
+		"feature NFTablesNetlink": {"", "the writer nftables has no other way"},
 		"feature MultiCIDRServiceAllocator": {differs,
 			"1 if portald uses ServiceCIDR objects: with the writer nftables, and without `serviceCIDRs` and " +
 				"`serviceProxyName`"},

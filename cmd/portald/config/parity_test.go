@@ -21,12 +21,15 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/sirupsen/logrus"
+	clientmetrics "k8s.io/client-go/tools/metrics"
+	"k8s.io/client-go/util/workqueue"
 	"k8s.io/component-base/metrics/legacyregistry"
 
 	"github.com/portald/portald/platform/inet"
 	"github.com/portald/portald/proxy/health"
 	"github.com/portald/portald/proxy/httpserver"
 	"github.com/portald/portald/proxy/metrics"
+	"github.com/portald/portald/proxy/splice"
 	"github.com/portald/portald/proxy/zpages"
 )
 
@@ -228,6 +231,9 @@ func (p *parity) metrics(all []surfaceMetric) {
 func exported(t *testing.T) map[string][]string {
 	t.Helper()
 	out := map[string][]string{}
+	// client-go registers its metrics at the first client and the first queue.
+	clientmetrics.EnsureRegistered()
+	workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{Name: "parity"}).ShutDown()
 	libraries := make(chan *prometheus.Desc)
 	go func() {
 		legacyregistry.Registerer().(prometheus.Collector).Describe(libraries)
@@ -260,7 +266,13 @@ func exported(t *testing.T) map[string][]string {
 // used are metrics of which those by kube-proxy's names have series.
 func used() *metrics.Metrics {
 	m, now := metrics.NewMetrics(metrics.DefaultLimits(), "IPv4", "IPv6"), time.Now()
+	none := func() int { return 0 }
 	m.WatchChanges(func() metrics.Changes { return metrics.Changes{} })
+	m.WatchDataPath(metrics.DataPath{
+		Stats: func() (_ splice.Stats) { return }, BusiestEndpoint: none, Ejected: none, PortSharers: none,
+		BudgetExhausted: func() uint64 { return 0 }, ProxyPortsInUse: func(inet.Protocol) int { return 0 },
+		LoopbackListeners: func(inet.Family) (int64, uint64) { return 0, 0 },
+	})
 	m.WatchInvalidDropped(func() (uint64, bool) { return 0, true })
 	_, _ = m.CountDeletedFlows(func(context.Context, inet.FlowQuery, func(inet.Flow) bool) (int, error) {
 		return 0, nil

@@ -19,7 +19,8 @@ func (d *documents) resolve() *Config {
 	c := &Config{
 		Mode: d.serviceMode(), ProxyMode: d.proxyMode(), Writer: p.Writer, Masquerade: d.masquerade(), IPVS: d.ipvs(),
 		ServiceCIDRs: prefixes(p.ServiceCIDRs), Interface: p.InterfaceName, ServiceProxyName: p.ServiceProxyName,
-		Manifests: p.Manifests, ClientPods: p.ClientPods, RefusedAnnotations: p.RefusedAnnotations,
+		ServeOverlay: p.OverlayNetwork == overlayServe,
+		Manifests:    p.Manifests, ClientPods: p.ClientPods, RefusedAnnotations: p.RefusedAnnotations,
 		API: d.api(), NodeAddress: specific(k.BindAddress),
 		HealthAddress:  listenAddress(k.HealthzBindAddress, healthPort),
 		MetricsAddress: listenAddress(k.MetricsBindAddress, metricsPort), BindAddressHardFail: k.BindAddressHardFail,

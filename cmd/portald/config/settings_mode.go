@@ -21,6 +21,9 @@ func modeSettings() []setting {
 		{portald, "interfaceName", "interface-name", atStart, optional(notBlank),
 			"`NAME` of the interface that gets the addresses of Services; for the writer netsh. Default: the " +
 				"environment variable " + interfaceVariable + ", or " + netsh.DefaultInterface},
+		{portald, "overlayNetwork", "overlay-network", atStart, oneOf(overlayRefuse, overlayServe),
+			"`WHAT` to do on a node whose pods are in an overlay network, where it reaches only its own pods: refuse " +
+				"(the daemon exits with an error), or serve (endpoints on other nodes time out); for the writer netsh"},
 		{kubeProxy, "iptables.masqueradeBit", "iptables-masquerade-bit", atStart, between(0, 31), bit + ipt},
 		{kubeProxy, "iptables.masqueradeAll", "masquerade-all", atStart, nil, all + ipt},
 		{kubeProxy, "nftables.masqueradeBit", "", atStart, between(0, 31), bit + nft},

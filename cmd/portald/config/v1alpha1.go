@@ -81,6 +81,8 @@ type PortaldConfiguration struct {
 	Writer string `json:"writer,omitempty"`
 	// interfaceName is the interface that the writer netsh adds the addresses of Services to.
 	InterfaceName string `json:"interfaceName,omitempty"`
+	// overlayNetwork says what the daemon does on a Windows node whose pods are in an overlay network: refuse, or serve.
+	OverlayNetwork string `json:"overlayNetwork,omitempty"`
 	// ipvs is for that writer.
 	IPVS IPVSConfiguration `json:"ipvs,omitzero"`
 	// serviceCIDRs are the addresses that the cluster gives Services. With the writer nftables, clients of an address

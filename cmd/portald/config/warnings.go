@@ -38,17 +38,27 @@ func (d *draft) fieldsWithoutEffect(which doc) (out []string) {
 	return out
 }
 
-// warnOfEmptyMode warns that a configuration of kube-proxy without a mode means another one here.
-func (d *draft) warnOfEmptyMode() {
-	if !d.file.has(kubeProxy) || d.kubeProxy.Mode != "" || d.unread(settingOf("mode")) {
+// warnOfMode warns of modes of a configuration that kube-proxy has, or will have, other than portald: an empty one
+// (KEP-5343), and IPVS (KEP-5495).
+func (d *draft) warnOfMode() {
+	if !d.file.has(kubeProxy) || d.unread(settingOf("mode")) {
 		return
 	}
-	theirs, write := modeIPTables, "userspace, iptables, nftables or ipvs"
-	if d.system == windows {
-		theirs, write = modeWindows, "userspace"
+	warn := func(format string, args ...any) {
+		where := d.file.where(kubeProxy) + ": "
+		d.warnings = append(d.warnings, where+fmt.Sprintf(format, args...))
 	}
-	d.warnings = append(d.warnings, fmt.Sprintf("%s: mode: is empty, which is %s here and %s in kube-proxy; write the "+
-		"one that you want: %s", d.file.where(kubeProxy), d.proxyMode(), theirs, write))
+	switch mode := string(d.kubeProxy.Mode); {
+	case mode == "" && d.system == windows:
+		warn("mode: is empty, which is %s here and %s in kube-proxy; write the one that you want: %s", d.proxyMode(),
+			modeWindows, modeUserspace)
+	case mode == "":
+		warn("mode: is empty, which is %s here and iptables in kube-proxy (nftables from 1.40 on); write the one that you "+
+			"want: userspace, iptables, nftables or ipvs", d.proxyMode())
+	case mode == modeIPVS && d.system != windows:
+		warn("mode: ipvs stays in portald; kube-proxy has it off by default from 1.40 on and removes it in 1.43, so that a " +
+			"way back to kube-proxy then takes another mode")
+	}
 }
 
 // nodePortRange are the ports that Kubernetes gives to Services, unless its API server says otherwise.

@@ -45,7 +45,8 @@ func newAdminAPI(
 			Version: version, API: adminsocket.Version, Node: cfg.NodeName, PID: os.Getpid(), Started: started,
 			Mode: cfg.ProxyMode, Writer: cfg.Writer, LogLevel: log.GetLevel().String(),
 			Ready: r.resyncs.isReady(), Instance: os.Getenv(adminsocket.InstanceVariable),
-			RecordsSince: to.stream.Since().UTC(), ConnectionLog: cfg.ConnectionLog.Path,
+			ServiceProxyName: cfg.ServiceProxyName,
+			RecordsSince:     to.stream.Since().UTC(), ConnectionLog: cfg.ConnectionLog.Path,
 			Disturbances: r.disturbances.report(),
 		}
 	}

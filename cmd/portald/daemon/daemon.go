@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"sync/atomic"
 
 	"github.com/sirupsen/logrus"
@@ -129,6 +130,10 @@ func newDaemon(
 		return nil, nil, err
 	}
 	cfg = rules.cfg
+	pods := newPodNetwork(cfg, log)
+	if err := pods.look(ctx); err != nil {
+		return nil, nil, err
+	}
 	own := identity(cfg, version)
 	keeper := findKeeper(cfg, own, telemetry.metrics, log)
 	source, err := newSource(cfg, rules.writer, rules.nodePorts.On, history, log)
@@ -166,7 +171,7 @@ func newDaemon(
 	// They stop in reverse: no more changes, no new connections, open ones drained or passed on, the rest cut and
 	// recorded, rules removed unless the kernel carries on with them, and last the servers that show it.
 	all := []parts.Part{
-		servers, telemetry, events, host, rules, path, flows,
+		servers, telemetry, events, host, rules, pods.part(source.events.NodeWarning), path, flows,
 		parts.NewStage(d.succession.HandOver, d.succession.YieldIfOusted), reconciler, source, waker,
 		parts.NewStage(d.succession.TakeOver), reload, parts.NewStage(d.succession.Keep), prolong,
 		parts.NewStage(d.succession.Announce),
@@ -206,6 +211,7 @@ func (d *daemon) subscribe(flags *config.Flags) {
 	}
 	metrics.ShowFeatures(metrics.Features{
 		ExternalIPs: len(d.rules.cfg.ExternalIPs) > 0, ServiceCIDRs: writers.TakesServiceCIDRs(d.rules.cfg),
+		Localhost: slices.Contains(d.rules.cfg.LocalhostNodePorts[:], true),
 	})
 	d.rules.nodePorts.Follow(d.probes.services.SetAddresses)
 	source.cache.WatchNode(d.nodeChanged)

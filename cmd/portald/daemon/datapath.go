@@ -54,7 +54,7 @@ func newDataPath(
 		Stats: core.Stats, BusiestEndpoint: listeners.BusiestEndpoint,
 		Ejected: listeners.Endpoints().Ejections, BudgetExhausted: listeners.Endpoints().BudgetExhausted,
 		ProxyPorts: cfg.ProxyPorts.Size(), ProxyPortsInUse: listeners.ProxyPortsInUse,
-		PortSharers: listeners.PortSharers,
+		PortSharers: listeners.PortSharers, LoopbackListeners: listeners.Fronts().LoopbackListeners,
 	})
 	to.metrics.WatchDrains(listeners.Endpoints().Drains)
 	ejected := ejections{listeners.Endpoints(), src.store, src.history}

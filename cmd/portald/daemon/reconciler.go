@@ -132,7 +132,7 @@ func (r *reconciler) removeLeftovers(ctx context.Context, cfg *config.Config) er
 		if !r.state.WhenServing(ctx) {
 			return nil
 		}
-		writers.CleanupOthers(ctx, cfg, r.log)
+		writers.CleanupOthers(ctx, cfg, func() bool { return !r.state.NoticeOusted() }, r.log)
 	}
 	return nil
 }

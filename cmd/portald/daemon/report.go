@@ -2,6 +2,8 @@ package daemon
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -16,6 +18,7 @@ import (
 	"github.com/portald/portald/proxy/dataplane"
 	"github.com/portald/portald/proxy/kernel"
 	"github.com/portald/portald/proxy/kernel/flows"
+	"github.com/portald/portald/proxy/kube/translate"
 	"github.com/portald/portald/proxy/kube/watch"
 	"github.com/portald/portald/proxy/metrics"
 )
@@ -34,6 +37,7 @@ type reporter struct {
 	disturbances *disturbances
 	history      *changes.Log
 	store        *service.Store
+	cache        *translate.Cache
 }
 
 func newReporter(
@@ -43,7 +47,7 @@ func newReporter(
 	return &reporter{
 		log: rules.log, events: src.events, metrics: m, probes: shown, flows: of, resyncs: newResyncs(), problems: problems,
 		nodePorts: rules.nodePorts, disturbances: newDisturbances(rules.writer, src, m, shown.health, rules.log),
-		history: src.history, store: src.store,
+		history: src.history, store: src.store, cache: src.cache,
 	}
 }
 
@@ -70,7 +74,6 @@ func (r *reporter) rewritten(err error) {
 
 // synced implements proxy.Watcher.Synced.
 func (r *reporter) synced(s proxy.Sync) {
-	r.probes.health.Updated()
 	r.metrics.Synced(s.Full, s.Start, s.End)
 	r.metrics.Programmed(s.Triggered, s.End)
 	if s.Full {
@@ -83,6 +86,7 @@ func (r *reporter) synced(s proxy.Sync) {
 		r.metrics.UpdatePorts(s.Changes)
 		r.flows.Update(s.Changes)
 	}
+	r.probes.health.Updated() // who sees it is told of these service ports by every other part
 	r.logSync(s, r.log.WithField("took", s.End.Sub(s.Start).Round(time.Microsecond)))
 }
 
@@ -108,7 +112,28 @@ func (r *reporter) ready(entry *logrus.Entry) {
 		entry.Warn("Ready: service ports are served, but NodePorts on no address: " + why)
 		return
 	}
+	if partly := r.partly(); partly != "" {
+		entry.WithField("services", partly).Warn("Ready: service ports are served, but not as configured for some " +
+			"Services: the lines before this one say why and what to do, and portald explain SERVICE repeats them")
+		return
+	}
 	entry.Info("Ready: all service ports are served")
+}
+
+// partly names Services of which something is not served; empty if there are none.
+func (r *reporter) partly() string {
+	of := r.problems.Services()
+	r.cache.EachProblem(func(svc service.Name, p translate.Problem) {
+		if _, is := p.OfAnnotation(); !is {
+			of[svc.String()] = struct{}{}
+		}
+	})
+	const most = 5
+	names := slices.Sorted(maps.Keys(of))
+	if len(names) > most {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
+	}
+	return strings.Join(names, ", ")
 }
 
 // contested reports a Service that lost one of its addresses to another.

@@ -93,7 +93,7 @@ func doctorSource(client *adminsocket.Client) doctor.Source {
 		Daemon: func(ctx context.Context) (doctor.Daemon, error) {
 			i, err := client.Info(ctx)
 			return doctor.Daemon{Version: i.Version, Node: i.Node, PID: i.PID, Mode: i.Mode, Writer: i.Writer, Ready: i.Ready,
-				Started: i.Started, Disturbed: doctor.Disturbed(i.Disturbances)}, denied(err)
+				Started: i.Started, Alongside: i.ServiceProxyName != "", Disturbed: doctor.Disturbed(i.Disturbances)}, denied(err)
 		},
 		Services: func(ctx context.Context) (doctor.Services, error) {
 			served, err := client.Services(ctx, adminsocket.ServiceQuery{})

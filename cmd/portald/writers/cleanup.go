@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/sirupsen/logrus"
 
@@ -32,15 +33,25 @@ func Cleanup(ctx context.Context, cfg *config.Config, log *logrus.Logger) error 
 }
 
 // CleanupOthers removes rules that runs in other modes left, and in a kernel mode kube-proxy's rules of another mode
-// too: this portald takes its names and its place. It executes some commands.
-func CleanupOthers(ctx context.Context, cfg *config.Config, log logrus.FieldLogger) {
+// too: this portald takes its names and its place. It executes some commands, and goes on only while owns says that no
+// other portald serves the node by now.
+func CleanupOthers(ctx context.Context, cfg *config.Config, owns func() bool, log logrus.FieldLogger) {
 	if Direct(cfg) {
 		return
 	}
 	current := variantOf(ctx, cfg, cfg.IPTablesVariant)
+	if current == "" && slices.Contains([]string{IPTables, IPVS}, cfg.Writer) { // else its own would be removed
+		if ctx.Err() == nil {
+			log.Warn("Rules of earlier runs in other modes remain: the command iptables --version did not work")
+		}
+		return
+	}
 	for _, r := range findRuleSets(ctx, cfg, findVariants(ctx, cfg, commandVariants()...)) {
 		if r.isWrittenBy(cfg, current) {
 			continue
+		}
+		if !owns() {
+			return
 		}
 		if err := r.clear(ctx, cfg); err != nil && ctx.Err() == nil {
 			log.WithError(err).Warnf("Rules of an earlier run in another mode remain: %s", r.description)

@@ -64,3 +64,43 @@ func TestCleanupWithoutTheLock(t *testing.T) {
 		t.Errorf("rules are left:\n%s", rules)
 	}
 }
+
+// A daemon that cannot tell its own variant of iptables removes nothing: its own rules may be in any. One that does not
+// serve the node any more removes nothing either.
+func TestCleanupOthersInDoubt(t *testing.T) {
+	for _, command := range []string{"iptables-nft", "iptables-legacy"} {
+		if _, err := exec.LookPath(command); err != nil {
+			netnstest.Missing(t, "needs %s (Debian package iptables)", command)
+		}
+	}
+	netnstest.Enter(t)
+	rules := func() string {
+		t.Helper()
+		out, err := exec.CommandContext(t.Context(), "iptables-nft", "-t", "nat", "-S").CombinedOutput()
+		if err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		return string(out)
+	}
+	w := exec.CommandContext(t.Context(), "iptables-nft", "-t", "nat", "-N", ownChains+"-GUARD")
+	if out, err := w.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	cleanup := func(variant string, owns bool) {
+		cfg := &config.Config{
+			Writer: IPTables, IPTablesVariant: variant, Mode: service.ModeUserspace,
+			ProxyPorts: inet.PortRange{First: 11000, Last: 29999},
+		}
+		CleanupOthers(t.Context(), cfg, func() bool { return owns }, discard())
+	}
+	for _, c := range []struct {
+		variant string // of the daemon
+		owns    bool
+		removes bool
+	}{{"none", true, false}, {"legacy", false, false}, {"nft", true, false}, {"legacy", true, true}} {
+		if cleanup(c.variant, c.owns); strings.Contains(rules(), ownChains) == c.removes {
+			t.Errorf("a daemon that writes %q and serves the node: %t, removes rules of nft: %t, want %t",
+				c.variant, c.owns, !c.removes, c.removes)
+		}
+	}
+}

@@ -9,6 +9,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	pathpkg "path"
 	"reflect"
 	"regexp"
 	"slices"
@@ -18,6 +19,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/pflag"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	clientmetrics "k8s.io/client-go/tools/metrics"
+	"k8s.io/client-go/util/workqueue"
 	_ "k8s.io/component-base/logs/json/register" // what kube-proxy's main package imports, as the next two
 	"k8s.io/component-base/metrics"
 	"k8s.io/component-base/metrics/legacyregistry"
@@ -143,10 +146,14 @@ func isValue(t reflect.Type) bool {
 	return own
 }
 
-// Metrics are kube-proxy's own in a mode, and those of libraries that tell of it. It may be called once in a process,
-// since kube-proxy registers once.
+// Metrics are kube-proxy's own in a mode with all of its features on, and those of libraries that tell of it. It may be
+// called once in a process, since kube-proxy registers once.
 func Metrics(mode string) ([]Metric, error) {
+	if err := utilfeature.DefaultMutableFeatureGate.Set("AllAlpha=true,AllBeta=true"); err != nil {
+		return nil, err
+	}
 	proxymetrics.RegisterMetrics(proxyconfig.ProxyMode(mode))
+	useClientGo()
 	registry, ok := legacyregistry.Registerer().(prometheus.Collector)
 	if !ok {
 		return nil, fmt.Errorf("the registry %T does not describe its metrics", legacyregistry.Registerer())
@@ -174,6 +181,12 @@ func Metrics(mode string) ([]Metric, error) {
 	return slices.CompactFunc(out, func(a, b Metric) bool { return a.Name == b.Name }), nil
 }
 
+// useClientGo has client-go's metrics registered, which it does at the first client and the first queue.
+func useClientGo() {
+	clientmetrics.EnsureRegistered()
+	workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{Name: "surface"}).ShutDown()
+}
+
 // ShowHidden does what --show-hidden-metrics-for-version does.
 func ShowHidden() { metrics.SetShowHidden() }
 
@@ -188,7 +201,7 @@ func incidental(name string) bool {
 	return true
 }
 
-// Features are the gates that these files of kube-proxy ask for.
+// Features are the gates that these files of kube-proxy name, whether they ask for them or hand them on.
 func Features(files []string) (out []Feature, err error) {
 	known := utilfeature.DefaultMutableFeatureGate.GetAll()
 	names := map[string]bool{}
@@ -197,15 +210,15 @@ func Features(files []string) (out []Feature, err error) {
 		if err != nil {
 			return nil, err
 		}
+		packages, called := packagesOfGates(tree), map[ast.Expr]bool{}
 		ast.Inspect(tree, func(n ast.Node) bool {
-			call, ok := n.(*ast.CallExpr)
-			if !ok || len(call.Args) != 1 {
-				return true
-			}
-			asks, ok := call.Fun.(*ast.SelectorExpr)
-			gate, ok2 := call.Args[0].(*ast.SelectorExpr)
-			if ok && ok2 && asks.Sel.Name == "Enabled" {
-				names[gate.Sel.Name] = true
+			switch n := n.(type) {
+			case *ast.CallExpr:
+				called[n.Fun] = true // a function, which comes behind its call
+			case *ast.SelectorExpr:
+				if of, ok := n.X.(*ast.Ident); ok && packages[of.Name] && !called[n] {
+					names[n.Sel.Name] = true
+				}
 			}
 			return true
 		})
@@ -220,6 +233,21 @@ func Features(files []string) (out []Feature, err error) {
 	}
 	slices.SortFunc(out, func(a, b Feature) int { return cmp.Compare(a.Name, b.Name) })
 	return out, nil
+}
+
+// packagesOfGates are the names in a file of the packages that define gates.
+func packagesOfGates(tree *ast.File) map[string]bool {
+	out := map[string]bool{}
+	for _, i := range tree.Imports {
+		path, _ := strconv.Unquote(i.Path.Value)
+		if name := pathpkg.Base(path); name == "features" {
+			if i.Name != nil {
+				name = i.Name.Name
+			}
+			out[name] = true
+		}
+	}
+	return out
 }
 
 // Paths are those that a file of kube-proxy serves by a name of its own or of a library, with the server before them.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -43,7 +44,7 @@ func TestMain(m *testing.M) {
 func metricsOf(t *testing.T, mode string) (out []Metric) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), asMode+"="+mode)
+	cmd.Env = append(os.Environ(), asMode+"="+mode, "PATH="+withNFT(t)+":"+os.Getenv("PATH"))
 	text, err := cmd.Output()
 	if err == nil {
 		err = json.Unmarshal(text, &out)
@@ -54,21 +55,53 @@ func metricsOf(t *testing.T, mode string) (out []Metric) {
 	return out
 }
 
-// sources are files of Kubernetes.
-func sources(t *testing.T, patterns ...string) (out []string) {
+// withNFT is a folder with a command nft that takes everything. kube-proxy leaves out what it reads by nft where nft
+// fails, and the list is not to depend on this host.
+func withNFT(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	script := "#!/bin/sh\n[ \"$1\" != --version ] || echo 'nftables v1.0.9 (as expected)'\n"
+	if err := os.WriteFile(filepath.Join(dir, "nft"), []byte(script), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// sourcesBelow are all files of Kubernetes in some folders and below, but what is for tests.
+func sourcesBelow(t *testing.T, folders ...string) (out []string) {
+	t.Helper()
+	for _, f := range folders {
+		err := filepath.WalkDir(filepath.Join(kubernetes(t), f), func(path string, e fs.DirEntry, err error) error {
+			switch {
+			case err != nil:
+				return err
+			case e.IsDir() && slices.Contains([]string{"testing", "kubemark"}, e.Name()):
+				return filepath.SkipDir
+			case strings.HasSuffix(path, ".go") && !strings.HasSuffix(path, "_test.go"):
+				out = append(out, path)
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return out
+}
+
+// kubernetes is the folder with the sources of Kubernetes.
+func kubernetes(t *testing.T) string {
 	t.Helper()
 	folder, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "k8s.io/kubernetes").Output()
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, p := range patterns {
-		found, err := filepath.Glob(filepath.Join(strings.TrimSpace(string(folder)), p))
-		if err != nil || len(found) == 0 {
-			t.Fatalf("no file %s: %v", p, err)
-		}
-		out = append(out, slices.DeleteFunc(found, func(f string) bool { return strings.HasSuffix(f, "_test.go") })...)
-	}
-	return out
+	return strings.TrimSpace(string(folder))
+}
+
+// source is a file of Kubernetes.
+func source(t *testing.T, file string) string {
+	return filepath.Join(kubernetes(t), file)
 }
 
 // The repository's lists of kube-proxy's flags and names equal kube-proxy's own. UPDATE_GOLDEN=1 writes them again.
@@ -87,14 +120,14 @@ func TestSurface(t *testing.T) {
 	}
 	slices.SortFunc(now.Metrics, func(a, b Metric) int { return cmp.Compare(a.Name, b.Name) })
 	now.Metrics = slices.CompactFunc(now.Metrics, func(a, b Metric) bool { return a.Name == b.Name })
-	now.Features, err = Features(sources(t, "cmd/kube-proxy/app/*.go", "pkg/proxy/*.go", "pkg/proxy/*/*.go"))
+	now.Features, err = Features(sourcesBelow(t, "cmd/kube-proxy", "pkg/proxy"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	for server, file := range map[string]string{
 		"metricsBindAddress": "cmd/kube-proxy/app/server.go", "healthzBindAddress": "pkg/proxy/healthcheck/proxy_health.go",
 	} {
-		paths, err := Paths(server, sources(t, file)[0])
+		paths, err := Paths(server, source(t, file))
 		if err != nil {
 			t.Fatal(err)
 		}

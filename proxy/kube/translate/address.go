@@ -43,6 +43,21 @@ func unusable(addr netip.Addr) string {
 	return ""
 }
 
+// refusedEndpoint is unusable for an address of a slice. Kubernetes' validation refuses the same, but nothing has
+// validated manifests.
+func refusedEndpoint(addr netip.Addr) string {
+	switch {
+	case addr.IsLoopback():
+		return "is a loopback address; portald refuses it as an endpoint, as Kubernetes does, because clients would " +
+			"reach ports that a node opens to itself alone; write the address of the pod, or for a server on this host " +
+			"an address of its network interface, at which the server has to listen"
+	case addr.IsLinkLocalUnicast():
+		return "is a link-local address; portald refuses it as an endpoint, as Kubernetes does, because clients would " +
+			"reach what only the node may, such as the metadata service of a cloud; write a routable address of the pod"
+	}
+	return unusable(addr)
+}
+
 // parsePrefix parses a CIDR; spaces around it, host bits and leading zeros are ignored. Advice is as in parseAddr.
 func parsePrefix(text string) (parsed netip.Prefix, advice string) {
 	const notCIDR = "is not a CIDR; write one such as 192.0.2.0/24, or 192.0.2.7/32 for one address"

@@ -94,6 +94,9 @@ func sliceEndpoints(s *discoveryv1.EndpointSlice, opts Options, on objectReport)
 // endpointAddr parses an address of a slice of that type. Advice is as in parseAddr.
 func endpointAddr(text string, kind discoveryv1.AddressType) (addr netip.Addr, advice string) {
 	addr, advice = parseAddr(text)
+	if advice != "" && addr.IsValid() {
+		advice = refusedEndpoint(addr)
+	}
 	if advice == "" && addr.Is4() != (kind == discoveryv1.AddressTypeIPv4) {
 		if !strings.Contains(text, ":") || addr.Is6() { // else it is an IPv4 address, written as one of IPv6
 			advice = fmt.Sprintf("is not of the slice's addressType %s; write it in a slice of its own family", kind)

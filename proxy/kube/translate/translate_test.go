@@ -318,7 +318,8 @@ endpoints: [{addresses: [127.0.0.1]}, {addresses: [169.254.169.254]}, {addresses
 				"shop/cart:b/tcp\n  ClusterIP 10.96.0.7:81/tcp\n  -> 10.244.0.1:81 ready serving\n",
 			problems: []string{
 				"endpointslice shop/a: ports[2].port: 70000", `ports[3].protocol: "X"`,
-				`endpoints[0].addresses[0]: "127.0.0.1": is a loopback`, "endpoints[1].addresses[0]", "multicast",
+				`endpoints[0].addresses[0]: "127.0.0.1": is a loopback address; portald refuses`,
+				`endpoints[1].addresses[0]: "169.254.169.254": is a link-local address; portald refuses`, "multicast",
 				"unspecified address",
 				"loopback", "is not of the slice's addressType IPv4", "is not an IP address",
 				"endpoints[7].addresses: \"\": is empty",

@@ -50,6 +50,20 @@ func (p *Problems) Failed(f portal.Portal, err error) int {
 	return len(p.frontends)
 }
 
+// Services are those of which something is not served, as namespace/name.
+func (p *Problems) Services() map[string]struct{} {
+	of := map[string]struct{}{}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for name := range p.ports {
+		of[name.Service().String()] = struct{}{}
+	}
+	for _, f := range p.frontends {
+		of[f.owner.Service().String()] = struct{}{}
+	}
+	return of
+}
+
 // ofPort returns why a service port is set aside, empty if it is not.
 func (p *Problems) ofPort(name service.PortName) string {
 	p.mu.Lock()
