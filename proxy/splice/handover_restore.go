@@ -180,6 +180,7 @@ func (c Passage) Restore(f *Front, owner Owner, s *SavedConn) Step {
 	if s.Removed != nil {
 		c.restoreRemoval(s)
 	}
+	c.owner.SetKeepalive(record.Endpoint, c.restoredKeepalive()) // which a predecessor that died may not have set yet
 	c.registered(f)
 	c.open().payload().begin()
 	return Step{Kind: StepCarry, Until: c.Until(f.core.Now())}
@@ -223,9 +224,16 @@ func (c Passage) registered(f *Front) {
 // restoreRemoval notes that the endpoint was removed, unless it is back by now.
 func (c Passage) restoreRemoval(s *SavedConn) {
 	if !c.life.entry.front.orphan && c.life.entry.front.serves(s.Endpoint) {
-		c.owner.SetKeepalive(record.Endpoint, KeepaliveFor(c.life.entry.plan.policy.DeadPeer))
 		return
 	}
 	c.goneAt = s.Removed.At
 	c.gone.Store(true)
+}
+
+// restoredKeepalive is that of the endpoint. Nobody knows the endpoints of an orphan: most likely its Service is gone.
+func (c Passage) restoredKeepalive() Keepalive {
+	if c.life.entry.front.orphan {
+		return KeepaliveFor(removedDeadPeer)
+	}
+	return KeepaliveFor(c.open().deadPeer())
 }

@@ -41,7 +41,7 @@ type Options struct {
 	// OriginalDst returns the address that a client dialled before NAT, of an accepted TCP connection; an error means
 	// that it was not translated. Default: nothing is translated.
 	OriginalDst func(fd int, family inet.Family) (netip.AddrPort, error)
-	// OriginalDstUDP returns the same of a UDP flow from client to local.
+	// OriginalDstUDP returns the same of a UDP flow from client to local. EMFILE and ENFILE are shortages of the host.
 	OriginalDstUDP func(client, local netip.AddrPort) (netip.AddrPort, error)
 	// IsLocal is the local detector: it tells whether a client is inside the cluster, this node itself or a pod. It is
 	// called for service ports with externalTrafficPolicy Local, with the index of the interface that the client came

@@ -60,10 +60,13 @@ func (s *Session) Over() bool { return s.over }
 // a host lookup is pending.
 func (s *Session) admit(iface int) record.Outcome {
 	t := s.table
-	dst := t.originalDst(s.key, s.life.entry.plan)
+	dst, known := t.originalDst(s.key, s.life.entry.plan)
 	if s.life.entry.isOwn(s.key.Client) {
 		s.life.entry.dst = dst
 		return record.OutcomeNotPortal
+	}
+	if !known {
+		return record.OutcomeResources
 	}
 	if o := s.life.admission.admit(&s.life.entry, dst); o != "" {
 		return o

@@ -1,8 +1,10 @@
 package splice
 
 import (
+	"errors"
 	"net/netip"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/portald/portald/portal/service"
@@ -201,18 +203,23 @@ func (t *Sessions) awaitsReply(now time.Duration) bool {
 
 // originalDst is the address that the client wrote to. Once rules guard the port only translated flows get here, so
 // where the front has a single frontend it was that one; a lookup in the kernel is an eighth of a short session's cost.
-// A NodePort stands for several addresses, of which the kernel knows the one.
-func (t *Sessions) originalDst(key SessionKey, p *plan) netip.AddrPort {
+// A NodePort stands for several addresses, of which the kernel knows the one. False: it could not be asked.
+func (t *Sessions) originalDst(key SessionKey, p *plan) (dst netip.AddrPort, known bool) {
 	local := netip.AddrPortFrom(key.Local, t.port)
 	lookup := t.core().opts.OriginalDstUDP
 	if lookup == nil {
-		return local
+		return local, true
 	}
 	if t.guarded.Load() && len(p.Exposures) == 1 && p.Exposures[0].Kind != service.NodePort {
-		return p.Exposures[0].Frontend.Addr
+		return p.Exposures[0].Frontend.Addr, true
 	}
-	if dst, err := lookup(key.Client, local); err == nil {
-		return dst
+	dst, err := lookup(key.Client, local)
+	switch {
+	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE):
+		t.core().opts.Warn(err)
+		return local, false
+	case err != nil:
+		return local, true
 	}
-	return local
+	return dst, true
 }

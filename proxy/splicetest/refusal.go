@@ -2,10 +2,12 @@ package splicetest
 
 import (
 	"errors"
+	"fmt"
 	"net"
 	"net/netip"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/portald/portald/portal/service"
@@ -23,6 +25,7 @@ func refusalScenarios() []scenario {
 		{name: "UDPNotAPortal", run: udpNotAPortal},
 		{name: "AnothersListener", run: anothersListener},
 		{name: "UDPUnguarded", run: udpUnguarded},
+		{name: "UDPUnknown", run: udpUnknown},
 		{name: "Loop", run: loop},
 		{name: "UDPLoop", run: udpLoop},
 	}
@@ -166,6 +169,25 @@ func udpUnguarded(t *trial) {
 		if rec := d.record(); rec.Outcome != want {
 			t.Errorf("guarded %t: %s, want %s", guarded, rec.Outcome, want)
 		}
+	}
+}
+
+// udpUnknown: a host without descriptors to ask by whether a portal led a datagram here is no proof that none did.
+func udpUnknown(t *trial) {
+	warned := make(chan error, 1)
+	d := t.start(splice.Options{
+		OriginalDstUDP: func(_, _ netip.AddrPort) (netip.AddrPort, error) {
+			return netip.AddrPort{}, fmt.Errorf("open a socket: %w", syscall.EMFILE)
+		},
+		Warn: func(err error) { warned <- err },
+	})
+	f := d.udp(echoDatagrams(t, loopback))
+	dialUDP(t, f.at).Write([]byte("hello"))
+	if rec := d.record(); rec.Outcome != record.OutcomeResources {
+		t.Errorf("%s, want %s", rec.Outcome, record.OutcomeResources)
+	}
+	if err := <-warned; !errors.Is(err, syscall.EMFILE) {
+		t.Errorf("warned of %v", err)
 	}
 }
 

@@ -86,8 +86,13 @@ func (c *conn) perform(s splice.Step) {
 	}
 }
 
-// setTimer has the core look at the connection again at that time; negative: never.
+// setTimer has the core look at the connection again at that time; negative: never. Keepalive may have to begin before.
 func (c *conn) setTimer(until time.Duration) {
+	if c.stage == relaying && !c.relay.endpoint.probing {
+		if at := c.l.now + keepaliveAfter; until < 0 || at < until {
+			until = at
+		}
+	}
 	if until < 0 {
 		c.l.timers.stop(&c.timer)
 	} else {
@@ -122,6 +127,9 @@ func (c *conn) expired(now time.Duration) {
 	switch hedge := c.HedgeAt(); {
 	case c.stage == delivering:
 		c.deliver()
+	case c.stage == relaying && !c.relay.endpoint.probing:
+		c.relay.endpoint.keepAlive(splice.DefaultKeepalive())
+		c.setTimer(c.Until(now))
 	case isLate:
 		c.dials.hangUp(&c.l.poller, late, &c.relay.endpoint)
 		c.perform(c.Failed(late, splice.ErrTimeout, splice.Enough, now))

@@ -33,6 +33,9 @@ func depart(c *conn) *splice.Departure {
 	}
 	given := func() { r.noteGiven(true) }
 	to := c.Passage().Departs(func() { l.do(d.resume) }, func() { l.do(d.leave) }, given, r.files()...)
+	if !r.endpoint.probing {
+		r.endpoint.keepAlive(splice.DefaultKeepalive()) // the successor may not know that it does not yet
+	}
 	r.save(to.Conn, l.clock())
 	to.Conn.Relays = c.relays
 	return to

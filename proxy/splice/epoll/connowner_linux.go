@@ -3,8 +3,6 @@ package epoll
 import (
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/portald/portald/platform/inet"
 	"github.com/portald/portald/proxy/payload"
 	"github.com/portald/portald/proxy/record"
@@ -123,10 +121,7 @@ func (o owner) tcpInfo() (client, endpoint record.TCPInfo) {
 
 // SetKeepalive implements splice.Sockets.
 func (o owner) SetKeepalive(of record.Side, k splice.Keepalive) {
-	fd := o.c.relay.socketOf(of).fd
-	sysSetInt(fd, unix.IPPROTO_TCP, unix.TCP_KEEPINTVL, int32(k.Interval/time.Second))
-	sysSetInt(fd, unix.IPPROTO_TCP, unix.TCP_KEEPCNT, int32(k.Count))
-	sysSetInt(fd, unix.IPPROTO_TCP, unix.TCP_KEEPIDLE, int32(k.Idle/time.Second)) // the last one: it sets the timer
+	o.c.relay.socketOf(of).keepAlive(k)
 }
 
 // ObservePayload implements splice.Sockets.

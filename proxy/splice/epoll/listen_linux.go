@@ -101,6 +101,7 @@ func listenOptions(fd int, p inet.Protocol, at netip.AddrPort) {
 	}
 	sysSetInt(fd, unix.SOL_SOCKET, unix.SO_REUSEADDR, 1)
 	streamOptions(fd)
+	setKeepalive(fd, splice.DefaultKeepalive())
 }
 
 // backlog is set for each listener; the kernel cuts it to net.core.somaxconn (4096 by default).

@@ -24,6 +24,7 @@ type socket struct {
 	failed   bool // it has a pending error
 	urgent   bool // it has sent an urgent byte
 	guarded  bool // see guard
+	probing  bool // the kernel probes an idle peer; one that was accepted inherits that from its listener
 	tag      uint8
 	blocked  splice.BlockedTime
 }
@@ -50,6 +51,12 @@ func (s *socket) unguard() {
 		s.guarded = false
 		sysCloseByReset(s.fd, 0)
 	}
+}
+
+// keepAlive has the kernel probe an idle peer.
+func (s *socket) keepAlive(k splice.Keepalive) {
+	s.probing = true
+	setKeepalive(s.fd, k)
 }
 
 // end closes the socket for writing: its peer sees a FIN, and the kernel sends the bytes before that, whoever dies.
