@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -17,6 +18,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/portald/portald/integration/topology"
 	"github.com/portald/portald/proxy/adminsocket"
@@ -223,6 +226,19 @@ func (d *Daemon) Stop() int {
 // Signal sends a signal to the process.
 func (d *Daemon) Signal(s syscall.Signal) {
 	_ = d.Cmd.Process.Signal(s) // it may have ended
+}
+
+// LimitFiles sets the limit of open descriptors by how many are open, until give is called.
+func (d *Daemon) LimitFiles(limit func(open int) int) (give func()) {
+	d.Helper()
+	pid := d.Cmd.Process.Pid
+	open, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))
+	d.Must(err)
+	var usual unix.Rlimit
+	d.Must(unix.Prlimit(pid, unix.RLIMIT_NOFILE, nil, &usual))
+	few := unix.Rlimit{Cur: uint64(limit(len(open))), Max: usual.Max}
+	d.Must(unix.Prlimit(pid, unix.RLIMIT_NOFILE, &few, nil))
+	return func() { d.Must(unix.Prlimit(pid, unix.RLIMIT_NOFILE, &usual, nil)) }
 }
 
 // Exit waits for the end of the process and returns its exit code, -1 if a signal ended it.

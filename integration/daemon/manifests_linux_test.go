@@ -186,3 +186,29 @@ func portalOf(table, line, comment string) string {
 	comment, _, _ = strings.Cut(comment, `"`)
 	return strings.Join([]string{table, after("-d"), after("-p"), after("--dport"), comment}, " ")
 }
+
+// Who tries portald on one machine writes the loopback address as an endpoint, which Kubernetes would not have taken.
+func TestLoopbackEndpoint(t *testing.T) {
+	b := bed.New(t)
+	b.ServePods(0)
+	one, two := b.Simple("one", "10.96.1.1", 0), b.Simple("two", "10.96.1.2", 0)
+	one.Pods[0].V4 = bed.Parse("127.0.0.1")
+	two.Ports = append(two.Ports, bed.NewPort("sig", "SCTP", 5060, 0, 5060)) // which userspace mode refuses
+	d := b.Launch(nil, "--manifests", b.WriteManifest(bed.Manifest, one.String()+two.String()))
+	d.ExpectErrors = true // of SCTP
+	d.WaitReady()
+	b.ServedBy("10.96.1.2", "pod0")
+	log := d.Log.String()
+	for _, want := range []string{
+		`endpointslice shop/one-ipv4: endpoints[0].addresses[0]: \"127.0.0.1\": is a loopback address; portald refuses`,
+		"write the address of the pod, or for a server on this host an address of its network interface",
+		"Ready: service ports are served, but not as configured for some Services", `services="shop/one, shop/two"`,
+	} {
+		if !strings.Contains(log, want) {
+			t.Errorf("the log does not have %s", want)
+		}
+	}
+	if t.Failed() || strings.Contains(log, "Ready: all") {
+		t.Errorf("the log:\n%s", log)
+	}
+}

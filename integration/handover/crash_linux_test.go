@@ -431,3 +431,52 @@ func TestKeeperStandsStill(t *testing.T) {
 		t.Error(line)
 	}
 }
+
+// A daemon without descriptors for a moment gives the keeper its listeners once it has some, and says meanwhile that
+// the keeper lacks them: clients that come after a crash wait for the next daemon.
+func TestKeeperLacksListenersForAMoment(t *testing.T) {
+	b := bed.New(t)
+	b.ServePods(0)
+	k, socket := keeper(b)
+	manifest := b.Cart(0).String()
+	const others = 30
+	for i := range others {
+		manifest += b.Simple(fmt.Sprint("other", i), fmt.Sprintf("10.96.1.%d", 1+i), 0).String()
+	}
+	first := b.Start(manifest, "--keep-socket="+socket)
+	awaitKept(first, 0)
+	k.Signal(syscall.SIGKILL)
+	<-k.Ended
+	first.Eventually("portald to miss its keeper", func() bool {
+		return strings.Contains(first.Log.String(), "The keeper is gone")
+	})
+	give := first.LimitFiles(func(open int) int { return open + 5 })
+	b.Exec(b.Line("keep", "--socket", socket)...)
+	first.Eventually("portald to have no descriptors for its listeners", func() bool {
+		return strings.Contains(first.Log.String(), "Cannot pass listeners to the keeper yet")
+	})
+	if first.Metric("portald_keeper_connected") != 0 {
+		t.Error("the keeper counts as connected, without the listeners")
+	}
+	give()
+	awaitKept(first, 0)
+	first.Signal(syscall.SIGKILL)
+	<-first.Ended
+	var clients []net.Conn
+	for i := range others {
+		c, err := bed.Dial(bed.AnswerTimeout, b.Client, "tcp", bed.HostPort(fmt.Sprintf("10.96.1.%d", 1+i), 80))
+		if err != nil {
+			t.Errorf("a client that comes after the crash: %v", err)
+			continue
+		}
+		defer c.Close()
+		clients = append(clients, c)
+	}
+	second := first.Succeed()
+	second.WaitReady()
+	for _, c := range clients {
+		if _, err := bed.AskTCP(c.(*net.TCPConn)); err != nil {
+			t.Errorf("a client that came after the crash: %v", err)
+		}
+	}
+}

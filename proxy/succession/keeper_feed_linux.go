@@ -2,6 +2,7 @@ package succession
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"slices"
 	"time"
@@ -88,7 +89,7 @@ func (d keeperFeed) keepWith(ctx context.Context, keeper *handover.Keeping) erro
 		if err == nil {
 			err = keeper.Ping()
 		}
-		k.upToDate.Store(err == nil)
+		k.upToDate.Store(err == nil && k.hasAllSockets())
 		for next := false; !next && err == nil; {
 			select {
 			case <-ctx.Done():
@@ -158,16 +159,20 @@ func (d keeperFeed) flush(keeper *handover.Keeping) error {
 	return err
 }
 
-// keepSockets gives the keeper the open ones of these sockets, and takes back the others.
+// keepSockets gives the keeper the open ones of these sockets, and takes back the others. Those for which there is no
+// descriptor now come with the next look at connections.
 func (d keeperFeed) keepSockets(keeper *handover.Keeping, changed []handover.Socket) error {
 	for some := range slices.Chunk(changed, pairsAtOnce) {
 		var open, closed []handover.Socket
 		var files []int
 		for _, at := range some {
-			if file, is := duplicateOf(d.Core, at); is {
+			switch file, err := duplicateOf(d.Core, at); {
+			case err == nil:
 				open, files = append(open, at), append(files, file)
-			} else {
+			case errors.Is(err, errNotOpen):
 				closed = append(closed, at)
+			default:
+				d.keepLater(at, err)
 			}
 		}
 		err := keeper.Drop(handover.Dropped{Sockets: closed})
@@ -180,4 +185,11 @@ func (d keeperFeed) keepSockets(keeper *handover.Keeping, changed []handover.Soc
 		}
 	}
 	return nil
+}
+
+// keepLater has a socket passed on that cannot be now, and logs that, once.
+func (d keeperFeed) keepLater(s handover.Socket, why error) {
+	if first := d.Keeper.lacks(s); first {
+		d.Log.WithError(why).Warn("Cannot pass listeners to the keeper yet: a crash now would have their clients refused")
+	}
 }

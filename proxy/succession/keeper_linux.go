@@ -33,6 +33,7 @@ type Keeper struct {
 
 	mu      sync.Mutex
 	pending pendingUpdates // guarded by mu
+	short   bool           // sockets have waited for descriptors since hasAllSockets; guarded by mu
 }
 
 // FindKeeper finds the keeper at a socket, nil if there is none; what comes of it is counted in m.

@@ -15,6 +15,7 @@ type pendingUpdates struct {
 	sockets map[handover.Socket]bool // that were opened or closed
 	pipes   map[uint32][2]int        // duplicates of those that were opened
 	gone    handover.Dropped         // connections and pipes that it need not keep any more
+	short   bool                     // some of the sockets wait for descriptors
 }
 
 func newPendingUpdates() pendingUpdates {
@@ -63,6 +64,24 @@ func (k *Keeper) SocketChanged(name service.PortName, at netip.AddrPort) {
 	k.pending.sockets[handover.Socket{Kind: handover.Front, Name: name, Address: at}] = true
 	k.mu.Unlock()
 	k.tell()
+}
+
+// lacks notes that the keeper lacks a socket for which there is no descriptor now. True: it had lacked none.
+func (k *Keeper) lacks(s handover.Socket) (first bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.pending.sockets[s] = true
+	first = !k.short
+	k.short, k.pending.short = true, true
+	return first
+}
+
+// hasAllSockets tells whether the keeper lacks none.
+func (k *Keeper) hasAllSockets() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.short = k.pending.short
+	return !k.short
 }
 
 func (k *Keeper) tell() {
