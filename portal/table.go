@@ -2,6 +2,7 @@ package portal
 
 import (
 	"cmp"
+	"iter"
 	"slices"
 	"sync"
 	"time"
@@ -113,13 +114,24 @@ func (t *Table) PortalAt(f service.Frontend) *Portal {
 // Portals returns all holders, ordered by frontend.
 func (t *Table) Portals() []Portal {
 	t.mu.RLock()
-	out := make([]Portal, 0, len(t.claims))
-	for _, claims := range t.claims {
-		out = append(out, claims[0].portal)
-	}
+	n := len(t.claims)
 	t.mu.RUnlock()
+	out := slices.AppendSeq(make([]Portal, 0, n), t.All())
 	slices.SortFunc(out, func(a, b Portal) int { return a.Frontend.Compare(b.Frontend) })
 	return out
+}
+
+// All yields all holders, in no order. The table must not be used meanwhile.
+func (t *Table) All() iter.Seq[Portal] {
+	return func(yield func(Portal) bool) {
+		t.mu.RLock()
+		defer t.mu.RUnlock()
+		for _, claims := range t.claims {
+			if !yield(claims[0].portal) {
+				return
+			}
+		}
+	}
 }
 
 // withdraw and enter do not change the old slice: Set compares it with the new one.

@@ -1,6 +1,7 @@
 package netfilter
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"regexp"
@@ -39,7 +40,7 @@ type elements []json.RawMessage
 func parseListing(text []byte) (listing, error) {
 	var l listing
 	if err := json.Unmarshal(text, &l); err != nil {
-		return l, fmt.Errorf("read nft's JSON: %w", err)
+		return l, fmt.Errorf("nft prints JSON that cannot be read: %w", err)
 	}
 	return l, nil
 }
@@ -62,7 +63,8 @@ func (t *Table) fill(l listing, text map[uint64]string) {
 			continue
 		}
 		if c := t.Chain(o.Rule.Chain); c != nil {
-			c.Rules = append(c.Rules, &Rule{Text: text[o.Rule.Handle], Actions: t.actions(o.Rule.Expressions)})
+			shown := cmp.Or(text[o.Rule.Handle], fmt.Sprintf("handle %d", o.Rule.Handle))
+			c.Rules = append(c.Rules, &Rule{Text: shown, Actions: t.actions(o.Rule.Expressions)})
 		}
 	}
 }

@@ -31,7 +31,7 @@ type Own func(t *Table, chain string) bool
 func (r *Ruleset) Meets(p Packet, own Own) []Hit {
 	var hits []Hit
 	for _, base := range r.bases(p) {
-		w := walk{packet: p, own: own, base: base}
+		w := walk{packet: p, own: own, base: base, passed: map[visit]outcome{}}
 		ended := w.enter()
 		hits = append(hits, w.hits...)
 		if ended {
@@ -75,7 +75,15 @@ type walk struct {
 	base   *Chain
 	hits   []Hit
 
-	mayAccept bool // a rule may have accepted it
+	mayAccept bool              // a rule may have accepted it
+	passed    map[visit]outcome // how it left chains: many rules may jump to one, over many levels
+}
+
+// visit is a way to come to a chain. The same way meets the same rules.
+type visit struct {
+	chain     *Chain
+	sure      Answer
+	mayAccept bool
 }
 
 // outcome tells how a packet leaves a chain.
@@ -87,9 +95,6 @@ const (
 	ended                   // it goes elsewhere, or nowhere
 )
 
-// maxDepth is the kernel's bound on jumps within jumps (NFT_JUMP_STACK_SIZE; iptables has a larger one).
-const maxDepth = 16
-
 // enter returns true if the packet does not reach the next base chain as it is.
 func (w *walk) enter() bool {
 	sure := Yes
@@ -99,7 +104,7 @@ func (w *walk) enter() bool {
 	if w.own(w.base.Table, w.base.Name) {
 		return w.base.Type == "nat"
 	}
-	switch w.pass(w.base, sure, 0) {
+	switch w.pass(w.base, sure) {
 	case ended:
 		return sure == Yes
 	case accepted:
@@ -124,17 +129,29 @@ func (w *walk) leadsToOwn(c *Chain, a Action) bool {
 	return (a.Kind == Jump || a.Kind == Goto) && w.own(c.Table, a.Chain)
 }
 
-func (w *walk) pass(c *Chain, sure Answer, depth int) outcome {
-	if c == nil || depth > maxDepth {
+// pass is the packet's way through a chain. It takes a loop of jumps, which the kernel refuses, to lead nowhere.
+func (w *walk) pass(c *Chain, sure Answer) outcome {
+	if c == nil {
 		return through
 	}
+	v := visit{c, sure, w.mayAccept}
+	to, known := w.passed[v]
+	if !known {
+		w.passed[v] = through
+		to = w.traverse(c, sure)
+		w.passed[v] = to
+	}
+	return to
+}
+
+func (w *walk) traverse(c *Chain, sure Answer) outcome {
 	for _, r := range c.Rules {
 		for _, a := range r.Actions {
 			matches := w.matches(c, a)
 			if matches == No {
 				continue
 			}
-			to, leaves := w.act(c, r, a, min(sure, matches), depth)
+			to, leaves := w.act(c, r, a, min(sure, matches))
 			switch {
 			case leaves && matches == Yes:
 				return to
@@ -157,7 +174,7 @@ func (w *walk) matches(c *Chain, a Action) Answer {
 }
 
 // act returns how the packet leaves the chain by an action, if it does.
-func (w *walk) act(c *Chain, r *Rule, a Action, sure Answer, depth int) (to outcome, leaves bool) {
+func (w *walk) act(c *Chain, r *Rule, a Action, sure Answer) (to outcome, leaves bool) {
 	ours := w.own(c.Table, c.Name)
 	switch a.Kind {
 	case Accept, Return:
@@ -178,7 +195,7 @@ func (w *walk) act(c *Chain, r *Rule, a Action, sure Answer, depth int) (to outc
 		if w.base.Type == "nat" && w.leadsToOwn(c, a) {
 			return ended, true
 		}
-		to = w.pass(c.Table.Chain(a.Chain), sure, depth+1)
+		to = w.pass(c.Table.Chain(a.Chain), sure)
 		return to, to != through || a.Kind == Goto
 	}
 	return through, false

@@ -87,29 +87,39 @@ func (r Reader) readTables(ctx context.Context, out *Ruleset, tables []*Table) {
 		if r.SkipTable(t.Family, t.Name) {
 			continue
 		}
-		switch err := r.readTable(ctx, t); {
+		what, err := r.readTable(ctx, t)
+		switch {
 		case errors.Is(err, exec.ErrNotFound):
-			out.Unread = append(out.Unread, fmt.Sprintf("nft is not installed: rules of %s are not seen", t))
+			out.Unread = append(out.Unread, fmt.Sprintf("nft is not installed: %s of %s are not seen", what, t))
 		case err != nil:
-			out.Unread = append(out.Unread, err.Error())
+			out.Unread = append(out.Unread, unseen(ctx, what, t, err))
 		}
 	}
 }
 
-// readTable lists a table twice: matches are read from the JSON, which lacks the text that people know.
-func (r Reader) readTable(ctx context.Context, t *Table) error {
+// unseen says what of a table is not seen, and why. An nft that is older than the program that wrote a table fails on
+// what it does not know, and may crash.
+func unseen(ctx context.Context, what string, t *Table, err error) string {
+	text := fmt.Sprintf("%s of %s are not seen, though the kernel applies them: %v", what, t, err)
+	if ctx.Err() == nil {
+		text += "; if nft is older than the program that wrote the table, update the package nftables"
+	}
+	return text
+}
+
+// readTable lists a table twice: matches are read from the JSON, which lacks the text that people know. It returns what
+// is not seen on an error.
+func (r Reader) readTable(ctx context.Context, t *Table) (what string, err error) {
 	args := []string{"--json", "--handle", "list", "table", t.Family, t.Name}
 	text, err := r.Run(ctx, "nft", args, nil)
 	if err != nil {
-		return err
+		return "rules", err
 	}
 	l, err := parseListing(text)
 	if err != nil {
-		return fmt.Errorf("%s: %w", t, err)
+		return "rules", err
 	}
-	if text, err = r.Run(ctx, "nft", args[1:], nil); err != nil {
-		return err
-	}
+	text, err = r.Run(ctx, "nft", args[1:], nil)
 	t.fill(l, parseText(string(text)))
-	return nil
+	return "texts of rules", err
 }

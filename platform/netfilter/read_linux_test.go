@@ -3,7 +3,9 @@ package netfilter
 import (
 	"context"
 	"errors"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -79,6 +81,64 @@ func TestReadWhatCannotBeRead(t *testing.T) {
 	if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		t.Error("it did not wait for nft")
 	}
+}
+
+// An nft that is older than the program that wrote a table may crash on it, or print what is not JSON. The rules of all
+// other tables are seen.
+func TestReadWhereNFTFails(t *testing.T) {
+	netnstest.Enter(t)
+	for _, table := range []string{"crash", "fail", "strange", "mute"} {
+		run(t, "nft", "add table inet "+table+"; add chain inet "+table+
+			" pre { type filter hook prerouting priority raw; }; add rule inet "+table+" pre tcp dport 7 drop")
+	}
+	run(t, "nft", "-f", "testdata/fw.nft")
+	olderNFT(t, `case "$*" in
+*" crash") kill -SEGV $$ ;;
+*" fail") echo "netlink: Error: Unknown set type" >&2; exit 1 ;;
+"--json "*" strange") echo '{"nftables": [{"chain": {"prio": "no number"}}'; exit 0 ;;
+"--handle "*" mute") kill -ABRT $$ ;;
+esac`)
+	r := Reader{}.Read(t.Context())
+	said := strings.Join(r.Unread, "\n")
+	for _, want := range []string{
+		"rules of nftables table inet crash are not seen, though the kernel applies them: run nft --json --handle list " +
+			"table inet crash: signal: segmentation fault",
+		"rules of nftables table inet fail are not seen, though the kernel applies them: run nft --json --handle list " +
+			"table inet fail: exit status 1: netlink: Error: Unknown set type; if nft is older",
+		"rules of nftables table inet strange are not seen, though the kernel applies them: nft prints JSON that cannot",
+		"texts of rules of nftables table inet mute are not seen, though the kernel applies them: run nft --handle",
+	} {
+		if !strings.Contains(said, want) {
+			t.Errorf("unread\n%s\nwant %s", said, want)
+		}
+	}
+	if len(r.Unread) != 4 {
+		t.Errorf("unread: %q", r.Unread)
+	}
+	for destination, want := range map[string]string{
+		"1.2.3.4:8": "nftables table inet fw, chain pre: ip daddr @bad drop",
+		"1.2.3.4:7": "nftables table inet mute, chain pre: handle 2",
+	} {
+		hits := r.Meets(to(Prerouting, inet.TCP, destination), ownChains)
+		if !slices.ContainsFunc(hits, func(h Hit) bool { return h.String() == want && h.Certain }) {
+			t.Errorf("%s meets %v, want %s", destination, hits, want)
+		}
+	}
+}
+
+// olderNFT puts an nft into the path that does something of its own, and is the host's in all that this leaves to it.
+func olderNFT(t *testing.T, script string) {
+	t.Helper()
+	real, err := exec.LookPath("nft")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	text := "#!/bin/sh\n" + script + "\nexec " + real + " \"$@\"\n"
+	if err := os.WriteFile(filepath.Join(dir, "nft"), []byte(text), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
 }
 
 func run(t *testing.T, name string, args ...string) {

@@ -13,8 +13,8 @@ type Step struct {
 func (r *Ruleset) Trail(p Packet, own Own) []Step {
 	var steps []Step
 	for _, base := range r.bases(p) {
-		t := trail{p, own, nil}
-		t.follow(base, own(base.Table, base.Name), 0)
+		t := trail{packet: p, own: own, ends: map[branch]bool{}}
+		t.follow(base, own(base.Table, base.Name))
 		steps = append(steps, t.steps...)
 	}
 	return steps
@@ -24,13 +24,32 @@ type trail struct {
 	packet Packet
 	own    Own
 	steps  []Step
+	ends   map[branch]bool // of what was followed: many rules may jump to one chain, over many levels
 }
 
-// follow returns true if no packet like this goes on in the chain that led here.
-func (t *trail) follow(c *Chain, ours bool, depth int) (ends bool) {
-	if c == nil || depth > maxDepth {
+// branch is a chain, and whether an own chain led there.
+type branch struct {
+	chain *Chain
+	ours  bool
+}
+
+// follow returns true if no packet like this goes on in the chain that led here. It takes a loop of jumps, which the
+// kernel refuses, to lead nowhere.
+func (t *trail) follow(c *Chain, ours bool) (ends bool) {
+	if c == nil {
 		return false
 	}
+	b := branch{c, ours}
+	ends, known := t.ends[b]
+	if !known {
+		t.ends[b] = false
+		ends = t.traverse(c, ours)
+		t.ends[b] = ends
+	}
+	return ends
+}
+
+func (t *trail) traverse(c *Chain, ours bool) (ends bool) {
 	for _, r := range c.Rules {
 		for _, a := range r.Actions {
 			matches := a.matches(t.packet)
@@ -42,7 +61,7 @@ func (t *trail) follow(c *Chain, ours bool, depth int) (ends bool) {
 			ended := false
 			switch a.Kind {
 			case Jump, Goto:
-				ended = t.follow(c.Table.Chain(a.Chain), ours || leads, depth+1)
+				ended = t.follow(c.Table.Chain(a.Chain), ours || leads)
 			case Return:
 				if matches == Yes {
 					return false

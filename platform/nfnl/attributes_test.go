@@ -1,6 +1,9 @@
 package nfnl
 
-import "testing"
+import (
+	"bytes"
+	"testing"
+)
 
 // Nested attributes, strings and numbers are decoded as they were appended.
 func TestAttributes(t *testing.T) {
@@ -49,4 +52,31 @@ func TestUserdata(t *testing.T) {
 			t.Errorf("found %q in %x", got, []byte(u[:end]))
 		}
 	}
+}
+
+// FuzzListing: whatever the kernel lists, or another program has put into it, is decoded without trust in its shape.
+func FuzzListing(f *testing.F) {
+	var rule, expression Attributes
+	expression.String(NFTA_EXPR_NAME, Counter)
+	expression.Nest(NFTA_EXPR_DATA, func() { expression.Uint64(NFTA_COUNTER_PACKETS, 1<<40) })
+	rule.List(1, expression)
+	f.Add([]byte(rule))
+	f.Add([]byte(expression))
+	f.Add([]byte{4, 1, 'a', 3, 4, 'b', 'c', 'd', 0})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		for kind := range 8 {
+			if value := Userdata(b).Find(byte(kind)); !bytes.Contains(b, value) {
+				t.Errorf("%x has %x of type %d", b, value, kind)
+			}
+		}
+		_, _ = Packets(b)
+		_, _ = CounterPackets(b)
+		m := Message{Data: b}
+		if name, _ := process(m); !bytes.Contains(b, []byte(name)) {
+			t.Errorf("%x is of process %q", b, name)
+		}
+		if InTable(m, NFPROTO_IPV4, "portald") && !bytes.Contains(b, []byte("portald")) {
+			t.Errorf("%x is in the table", b)
+		}
+	})
 }

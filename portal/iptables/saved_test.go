@@ -1,6 +1,7 @@
 package iptables
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -82,4 +83,59 @@ func TestFailedLine(t *testing.T) {
 			t.Errorf("%q names %q, want %q", message, got, want)
 		}
 	}
+}
+
+// FuzzParseSaved: whatever iptables-save prints of a table, what is read is in it: our chains with their rules, and
+// rules of others that jump to ours. Our rules, printed again, are read as the same.
+func FuzzParseSaved(f *testing.F) {
+	names, err := newChains("PORTALD", "")
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, text := range []string{
+		":PORTALD-SERVICES - [0:0]\n:PORTALD-IP-00 - [0:0]\n-A PREROUTING -j PORTALD-SERVICES\n-A PORTALD-SERVICES -d " +
+			"0.0.0.0/0.0.0.31 -j PORTALD-IP-00\n-A PORTALD-IP-00 -m comment --comment \"a \\\" b\" -g PORTALD-NP-UDP-1\n",
+		":PORTALD-GUARD\n-A PORTALD-GUARD\n-A INPUT -m comment --comment \"x -j PORTALD-GUARD -j\n-A  -j PORTALD-GUARD",
+		":PORTALD-SPREADS - [0:0]\n:PORTALD-SERVICES - [0:0]\n:PORTALD-SERVICES - [0:0]\n-A PORTALD-SERVICES -j X\r\n",
+	} {
+		f.Add("# x\n*filter\n:A - [0:0]\nCOMMIT\n*nat\n:PREROUTING ACCEPT [1:2]\n" + text + "COMMIT\n")
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		part := section([]byte(text), "nat")
+		if !strings.Contains(text, string(part)) {
+			t.Fatalf("%q is no part of it", part)
+		}
+		lines := map[string]bool{}
+		for line := range strings.Lines(string(part)) {
+			lines[strings.TrimRight(line, "\n")] = true
+		}
+		got := names.parseSaved(part)
+		again := "*nat\n"
+		for name, c := range got.chains {
+			if !names.own(name) {
+				t.Errorf("chain %q is not ours", name)
+			}
+			again += ":" + name + " - [0:0]\n"
+			for rule := range strings.Lines(c.rules) {
+				if !lines[strings.TrimSuffix(rule, "\n")] || !strings.HasPrefix(rule, "-A "+name) {
+					t.Errorf("chain %q has the rule %q", name, rule)
+				}
+			}
+		}
+		for _, j := range got.jumps {
+			if !lines[j.rule] || names.own(j.chain) && got.chains[j.chain].rules != "" || !names.own(destination(j.rule)) {
+				t.Errorf("%q is no jump of another's chain to ours", j.rule)
+			}
+		}
+		for _, c := range got.chains {
+			again += c.rules
+		}
+		for _, j := range got.jumps {
+			again += j.rule + "\n"
+		}
+		diff := cmp.Diff(got, names.parseSaved([]byte(again)), cmp.AllowUnexported(saved{}, chain{}, foreign{}))
+		if diff != "" {
+			t.Errorf("%q, printed again: (-before +after)\n%s", part, diff)
+		}
+	})
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -74,19 +73,23 @@ func (v *view) show(ctx context.Context, wanted *changeset) error {
 		return err
 	}
 	v.follow(wanted)
-	lines, err := v.listText(ctx, installed)
-	if err != nil {
-		return err
-	}
+	var errs []error
 	for _, c := range wanted.writeChains {
-		v.showChain(c, installed[c.Name], lines[c.Name])
+		is := installed[c.Name]
+		var lines []string
+		if is != nil && v.chains[c.Name] {
+			if lines, err = v.listText(ctx, c.Name); err != nil {
+				lines, errs = v.recognized(c, is), append(errs, err)
+			}
+		}
+		v.showChain(c, is, lines)
 	}
 	for _, e := range wanted.add {
 		if err := v.showElement(e); err != nil {
-			return err
+			return errors.Join(append(errs, err)...)
 		}
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
 // showChain adds the rules of a chain that lead to the portals, or look them up. Chains of classes have the rules of
@@ -151,26 +154,31 @@ func (v *view) mentions(line string) bool {
 	return false
 }
 
-// listText returns the rules of the chains that look the portals up, or lead there, as nft lists them: with one call
-// each, since of several chains nft finds the last.
-func (v *view) listText(ctx context.Context, installed map[string]*nft.ListedChain) (map[string][]string, error) {
-	out := map[string][]string{}
-	for _, name := range slices.Sorted(maps.Keys(installed)) {
-		if !v.chains[name] {
-			continue
-		}
-		text, err := v.run(ctx, "nft", []string{"list", "chain", v.family().Word, v.kernel.wire.Name, name}, nil)
-		if err != nil {
-			return out, err
-		}
-		for line := range strings.Lines(string(text)) {
-			rule, ok := strings.CutPrefix(strings.TrimSuffix(line, "\n"), "\t\t")
-			if ok && !strings.HasPrefix(rule, "type ") {
-				out[name] = append(out[name], rule)
-			}
+// listText returns the rules of a chain as nft lists them. Of several chains in one call nft finds the last.
+func (v *view) listText(ctx context.Context, chain string) (out []string, err error) {
+	text, err := v.run(ctx, "nft", []string{"list", "chain", v.family().Word, v.kernel.wire.Name, chain}, nil)
+	for line := range strings.Lines(string(text)) {
+		rule, ok := strings.CutPrefix(strings.TrimSuffix(line, "\n"), "\t\t")
+		if ok && !strings.HasPrefix(rule, "type ") {
+			out = append(out, rule)
 		}
 	}
-	return out, nil
+	return out, err
+}
+
+// recognized returns those of a chain's rules in the kernel that have the digest of a wanted one, as portald prints
+// them. It is for where nft fails, as one does that is older than whatever wrote some table.
+func (v *view) recognized(wanted nft.Chain, installed *nft.ListedChain) (out []string) {
+	known := map[nft.Digest]string{}
+	for _, r := range wanted.Rules {
+		known[v.kernel.wire.Digest(r)] = r.Text(v.family())
+	}
+	for _, r := range installed.Rules {
+		if text, ok := known[r.Digest]; ok {
+			out = append(out, text)
+		}
+	}
+	return out
 }
 
 // showElement adds what the kernel has at the place of an element.

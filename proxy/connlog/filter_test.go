@@ -156,3 +156,39 @@ func TestKeysAreDistinct(t *testing.T) {
 		seen[k.Name] = true
 	}
 }
+
+// FuzzFilter: a filter that is read, and written as a query, is the same filter.
+func FuzzFilter(f *testing.F) {
+	for _, query := range []string{
+		"service=shop/cart:http&not-service=a*&pod=x&from-pod=b/c&to-pod=[a-c]*&node=n1",
+		"ip=10.0.0.0/8&from-ip=::1&to-ip=1.2.3.4",
+		"port=80&port=65535&endpoint=10.0.0.1:80&endpoint=::1", "outcome=failed&not-outcome=ok&attempts=>=2&attempts=3",
+		"proto=tcp&carried-by=kernel&since=5m&until=2026-01-02T03:04:05Z", "since=13:00&until=1h", "service=[", "colour=red",
+	} {
+		f.Add(query)
+	}
+	now := time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC)
+	lines := []*Line{From(sample()), From(broken()), From(full()), {}}
+	f.Fuzz(func(t *testing.T, query string) {
+		values, err := url.ParseQuery(query)
+		if err != nil {
+			return
+		}
+		filter, err := ParseFilter(values, now)
+		if err != nil {
+			return
+		}
+		again, err := ParseFilter(filter.Query(), now.Add(time.Hour))
+		if err != nil {
+			t.Fatalf("%q is written as %q: %v", query, filter.Query(), err)
+		}
+		for i, l := range lines {
+			if filter.Match(l) != again.Match(l) {
+				t.Errorf("%q matches line %d: %t; written as %q: %t", query, i, filter.Match(l), filter.Query(), again.Match(l))
+			}
+		}
+		if filter.String() != again.String() {
+			t.Errorf("%q is shown as %q, and again as %q", query, filter, again)
+		}
+	})
+}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/portald/portald/platform/inet"
@@ -162,10 +163,14 @@ func earlier(a, b time.Time) time.Time {
 // scan deletes flows whose replies come from an address that no portal leads to.
 func (c *flowCleaner) scan(ctx context.Context, due staleFlows) error {
 	if due.all {
-		for _, p := range c.table.Portals() {
-			due.add(portal.Change{Frontend: p.Frontend, Portal: &p})
+		for p := range c.table.All() {
+			due.unanswered = due.unanswered || led(p.Target) != ""
+			if p.Frontend.Protocol == inet.UDP {
+				put(&due.udp, p.Frontend)
+			}
 		}
 	}
+	clusterIPs := sync.OnceValue(func() map[netip.Addr]struct{} { return c.clusterIPs(due) })
 	var udp []portal.Change
 	for f := range due.udp {
 		udp = append(udp, portal.Change{Frontend: f, Portal: c.table.PortalAt(f)})
@@ -177,12 +182,26 @@ func (c *flowCleaner) scan(ctx context.Context, due staleFlows) error {
 		to := service.Frontend{Addr: f.To, Protocol: f.Protocol}
 		current := c.leads(to)
 		if current == nil {
-			_, ours := due.clusterIPs[f.To.Addr()]
+			_, ours := clusterIPs()[f.To.Addr()]
 			return ours
 		}
 		return noReplier(f, repliers{c.replierOf(portal.Change{Frontend: to, Portal: current})})
 	})
 	return err
+}
+
+// clusterIPs are those to which a scan looks for flows with a port that no Service has.
+func (c *flowCleaner) clusterIPs(due staleFlows) map[netip.Addr]struct{} {
+	if !due.all {
+		return due.clusterIPs
+	}
+	var all map[netip.Addr]struct{}
+	for p := range c.table.All() {
+		if p.Kind == service.ClusterIP && led(p.Target) != "" {
+			put(&all, p.Frontend.Addr.Addr())
+		}
+	}
+	return all
 }
 
 // leads returns the portal that packets to an address meet.
