@@ -13,6 +13,8 @@ import (
 	"github.com/portald/portald/integration/apibed"
 	"github.com/portald/portald/integration/bed"
 	"github.com/portald/portald/integration/cluster"
+	"github.com/portald/portald/proxy/adminsocket"
+	"github.com/portald/portald/proxy/record"
 )
 
 // fromZero checks that clients of a Deployment without replicas, on two nodes and by TCP and UDP, wait until it is
@@ -23,11 +25,15 @@ func fromZero(b *apibed.Bed, n *cluster.Namespace) {
 	annotated(n, "cart", 81, map[string]string{"wait-for-endpoint": waits.String(), "wake": "deployment/cart=1"})
 	deployment(b, namespace, "cart")
 	address := bed.HostPort(s.Spec.ClusterIP, 81)
-	waiting := func() bool { // until the annotations are in effect, a client is refused
-		_, err := bed.AskWithin(time.Second, b.Sites[0].Client, "tcp", address)
-		return err != nil && strings.Contains(err.Error(), "timeout")
+	for _, site := range b.Sites[:2] { // a datagram that comes before the annotations are in effect is lost
+		b.Eventually("a client on "+site.Name+" to wait", func() bool {
+			_, err := bed.AskWithin(100*time.Millisecond, site.Client, "udp", address)
+			all, failed := site.D.Admin().Connections(b.Context(), adminsocket.ConnectionQuery{
+				States: []string{string(record.StateWaiting)},
+			})
+			return err != nil && failed == nil && len(all) > 0
+		})
 	}
-	b.Eventually("a client to wait", waiting)
 
 	type result struct {
 		bed.Answer

@@ -86,6 +86,8 @@ func (r report) page() string {
 	var w strings.Builder
 	fmt.Fprintf(&w, `# Benchmarks
 
+For those who compare the speed and the cost of proxies, or measure them on a machine of their own.
+
 Client, node and pod are network namespaces of one machine, connected by veth. All processes share the cores of that
 machine, so CPU time per unit of work tells more than throughput. The proxies are measured in interleaved rounds, and each
 round starts with another proxy. Figures are medians of up to %d rounds of %g s each; ratios are computed round by round.

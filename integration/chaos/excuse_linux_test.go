@@ -97,7 +97,7 @@ func (w *world) feltUntil(e *event, kind string) time.Time {
 			}
 		}
 	}
-	if e.what == wiped || kind == datagram {
+	if e.what == wiped || e.what == forgotten || kind == datagram {
 		more = untilForgotten
 	}
 	until := over.Add(more)
@@ -131,6 +131,17 @@ func (w *world) inUserspace(f failure) bool { return !w.mode.Kernel || f.service
 func (w *world) takesOver(at time.Time) bool {
 	for _, e := range w.events {
 		if e.isTakeOver() && at.After(e.began) && at.Before(e.over) {
+			return true
+		}
+	}
+	return false
+}
+
+// leadsAstray tells whether the kernel may have forgotten where a client that came at that time, or waited then to be
+// accepted, had dialled; or may have led it to a proxy port by a rule of a portald that nothing was left of.
+func (w *world) leadsAstray(at time.Time) bool {
+	for _, e := range w.events {
+		if (e.what == forgotten || e.what == abandoned) && at.After(e.began) && at.Before(w.feltUntil(e, connection)) {
 			return true
 		}
 	}

@@ -1,11 +1,15 @@
 package chaos
 
 import (
+	"errors"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/vishvananda/netlink"
 
 	"github.com/portald/portald/integration/bed"
 )
@@ -31,19 +35,23 @@ const (
 	raced     = "succeeded by two"
 	stopped   = "stopped for a moment"
 	wiped     = "rules are wiped"
+	forgotten = "flows are forgotten"
+	abandoned = "killed with its keeper"
 )
 
 // ends are the faults of portald's process.
 func (w *world) ends() []fault {
-	return []fault{{succeeded, w.succeed}, {succeeded, w.succeed}, {raced, w.race}, {"killed", w.kill}, {"killed", w.kill},
-		{"restarted", w.restart}, {stopped, w.stall}, {"another keeper", w.replaceKeeper}}
+	return []fault{{succeeded, w.succeed}, {succeeded, w.succeed}, {raced, w.race}, {"killed", w.kill},
+		{"killed", w.kill}, {abandoned, w.abandon}, {"restarted", w.restart}, {stopped, w.stall},
+		{"another keeper", w.replaceKeeper}, {"few descriptors", w.starve}}
 }
 
-// changes are the faults of the cluster and of the host. Rules are wiped less often, since that excuses much.
+// changes are the faults of the cluster and of the host. Rules and flows are wiped less often, since that excuses much.
 func (w *world) changes() []fault {
 	often := []fault{{"another mode", w.flip}, {"other endpoints", w.roll}, {"another owner", w.move},
-		{"another crowd", w.crowd}}
-	return append(slices.Repeat(often, 2), fault{wiped, w.wipe})
+		{"another crowd", w.crowd}, {"other annotations", w.annotate}, {"manifests are spoilt", w.spoil},
+		{"another MTU", w.narrow}, {"the client's link is down", w.unplug}}
+	return append(slices.Repeat(often, 2), fault{wiped, w.wipe}, fault{forgotten, w.forget})
 }
 
 func (w *world) flip(_ *rand.Rand, e *event) {
@@ -63,13 +71,42 @@ func (w *world) move(dice *rand.Rand, e *event) {
 	next := []string{left, right, ""}[dice.IntN(3)]
 	w.change(func(s *state) { s.owner = next })
 	w.await("the owner of the address", func() bool {
-		return w.answers(moving4, 80, next) && w.answers(w.Node.IPv4.String(), movingPort, next)
+		return w.isOwner(moving4, 80, next) && w.isOwner(w.Node.IPv4.String(), movingPort, next)
 	})
 }
 
 func (w *world) crowd(dice *rand.Rand, _ *event) {
 	n := dice.IntN(50)
 	w.change(func(s *state) { s.crowd = n })
+}
+
+// settings are annotations that connections survive, whatever they had before.
+var settings = []string{
+	"portald.io/algorithm: least-connections", "portald.io/algorithm: source-hash", `portald.io/retries: "7"`,
+	"portald.io/connect-timeouts: 1s,3s", "portald.io/idle-timeout: 1h", `portald.io/max-connections: "60000"`,
+	"portald.io/connection-log: failures", "portald.io/kernel-records: all", "portald.io/slow-start: 5s",
+	`portald.io/eject-after: "0"`, "portald.io/wait-for-endpoint: 5s", "portald.io/removed-endpoint: keep",
+}
+
+// annotate gives the Service of which nothing else changes other annotations.
+func (w *world) annotate(dice *rand.Rand, _ *event) {
+	some := map[string]string{}
+	for range dice.IntN(4) {
+		s := settings[dice.IntN(len(settings))]
+		key, _, _ := strings.Cut(s, ":")
+		some[key] = s
+	}
+	w.change(func(s *state) { s.annotations = slices.Sorted(maps.Values(some)) })
+}
+
+// spoil has something in the manifests that cannot be read: the rest is served.
+func (w *world) spoil(dice *rand.Rand, _ *event) {
+	w.mu.Lock()
+	text := w.manifests()
+	w.mu.Unlock()
+	w.WriteManifest(bed.Manifest, text+[]string{"---\n{[", "---\nkind: Service\n", "---\nkind: [\n"}[dice.IntN(3)])
+	time.Sleep(time.Duration(dice.Int64N(int64(time.Second))))
+	w.change(func(*state) {})
 }
 
 func isDatagram(of string) func(failure) bool {
@@ -119,7 +156,7 @@ func isOver(d *bed.Daemon) bool {
 func (w *world) next(d *bed.Daemon) {
 	w.daemon = d
 	w.await("the next portald", func() bool {
-		return strings.Contains(d.Log.String(), "Ready: all service ports are served")
+		return strings.Contains(d.Log.String(), "Ready: ")
 	})
 }
 
@@ -139,6 +176,18 @@ func (w *world) kill(_ *rand.Rand, e *event) {
 	}
 	w.daemon.Signal(syscall.SIGKILL)
 	<-w.daemon.Ended
+	w.next(w.daemon.Succeed())
+}
+
+// abandon has portald and its keeper die, and others start: the connections of the userspace mode go with them. Who was
+// told that all was received before may see a clean end.
+func (w *world) abandon(_ *rand.Rand, e *event) {
+	e.excuses = func(f failure) bool { return w.inUserspace(f) && !errors.Is(f.err, errWrong) }
+	w.keeper.Signal(syscall.SIGKILL)
+	<-w.keeper.Ended
+	w.daemon.Signal(syscall.SIGKILL)
+	<-w.daemon.Ended
+	w.startKeeper()
 	w.next(w.daemon.Succeed())
 }
 
@@ -189,4 +238,66 @@ func (w *world) wipe(dice *rand.Rand, e *event) {
 	_, _ = w.Try(w.Node, parts[0], parts[1:]...) // there may be nothing to take
 	w.change(func(*state) {})
 	w.awaitServed()
+}
+
+// forget has the kernel forget all flows. Packets of open connections may be led elsewhere then, or nowhere.
+func (w *world) forget(_ *rand.Rand, e *event) {
+	e.excuses = func(f failure) bool { return !f.isCorrupt() }
+	w.try("flush the conntrack table", w.Node.Do(func() error {
+		return netlink.ConntrackTableFlush(netlink.ConntrackTable)
+	}))
+	w.awaitServed()
+}
+
+// The MTUs of the client's link: the least that IPv6 allows, and what it had.
+const (
+	narrowMTU = 1280
+	usualMTU  = 1500
+)
+
+// narrow has packets to and from the client be smaller for a while, which costs nothing but time.
+func (w *world) narrow(dice *rand.Rand, _ *event) {
+	w.setMTU(narrowMTU)
+	time.Sleep(time.Duration(dice.Int64N(int64(time.Second))))
+	w.setMTU(usualMTU)
+}
+
+func (w *world) setMTU(mtu int) {
+	w.try("set the MTU", w.Client.Do(func() error {
+		link, err := netlink.LinkByName("eth0")
+		if err != nil {
+			return err
+		}
+		return netlink.LinkSetMTU(link, mtu)
+	}))
+}
+
+// unplug has the client's link be down for a while: nothing can begin there. What is open waits.
+func (w *world) unplug(dice *rand.Rand, e *event) {
+	e.excuses = func(f failure) bool { return f.from == w.Client.Name && (f.kind == datagram || !f.client.IsValid()) }
+	plug, err := w.Client.Unplug()
+	if w.try("take the link down", err); err != nil {
+		return
+	}
+	time.Sleep(time.Duration(dice.Int64N(int64(time.Second))))
+	w.try("bring the link up", plug())
+}
+
+// spareFiles is how many descriptors portald can still open while they are few.
+const spareFiles = 4
+
+// starve leaves portald hardly any descriptors for a while. New connections wait, or are refused.
+func (w *world) starve(dice *rand.Rand, e *event) {
+	e.excuses = func(f failure) bool { return w.inUserspace(f) && !f.isCorrupt() && f.began.After(e.began.Add(-young)) }
+	w.daemon.ExpectErrors = true // it cannot execute commands either
+	give := w.daemon.LimitFiles(func(open int) int { return open + spareFiles })
+	time.Sleep(time.Duration(dice.Int64N(int64(time.Second))))
+	give()
+	w.awaitServed()
+}
+
+func (w *world) try(what string, err error) {
+	if err != nil {
+		w.Errorf("%s: %v", what, err)
+	}
 }

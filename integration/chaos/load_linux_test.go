@@ -211,12 +211,14 @@ func (c client) stream(ctx context.Context, f *failure) error {
 
 // talks sends numbered datagrams from one socket. One that nobody answers is a failure of its own.
 func (c client) talks(ctx context.Context) {
+	f := c.failure("datagram")
 	conn, err := bed.Dial(bed.AnswerTimeout, c.from, "udp", c.to)
 	if err == nil {
 		err = conn.SetDeadline(time.Time{}) // its datagrams are counted: on a busy machine they take longer
 	}
-	if err != nil {
-		c.Error(err)
+	if f.err = err; err != nil {
+		f.overtaken = time.Now()
+		c.fails(f)
 		return
 	}
 	defer conn.Close()
@@ -241,7 +243,7 @@ func (c client) talks(ctx context.Context) {
 		return true
 	})
 	conn.Close()
-	f := c.failure("datagram")
+	f = c.failure("datagram")
 	f.client = bed.LocalAddr(conn)
 	if err := <-wrong; err != nil {
 		f.err = err

@@ -31,6 +31,9 @@ func TestChaos(t *testing.T) {
 		w := newWorld(b, m)
 		ctx, stop := context.WithCancel(b.Context())
 		var clients, others sync.WaitGroup
+		w.flip(nil, &event{}) // some rules are written for the first Service of a mode, and stay
+		w.settle()
+		before := w.has()
 		w.load(ctx, &clients)
 		until := time.Now().Add(*duration)
 		others.Go(func() { w.happen(rand.New(rand.NewPCG(*seed, 1)), w.changes(), until) })
@@ -40,6 +43,7 @@ func TestChaos(t *testing.T) {
 		stop()
 		clients.Wait()
 		w.judge()
+		w.compare(before)
 		w.leave()
 	})
 }
@@ -83,7 +87,7 @@ func (w *world) judge() {
 		w.Logf("all events:\n%s", w.eventsBetween(time.Time{}, time.Now()))
 	}
 	for _, r := range w.daemon.Records() {
-		if r.Outcome == "not_a_portal" && !w.takesOver(r.Time) {
+		if r.Outcome == "not_a_portal" && !w.takesOver(r.Time) && !w.leadsAstray(r.Time) {
 			w.Errorf("a record of a client that came where no portal leads, at %s: %s\n%s", clock(r.Time), r,
 				w.eventsBetween(r.Time.Add(-5*time.Second), r.Time.Add(time.Second)))
 		}

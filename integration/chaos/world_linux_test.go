@@ -26,6 +26,9 @@ const (
 
 var services = []string{still, flips, rolls, left, right, mark}
 
+// udpTimeout is for what clients leave behind: longer than they wait for an answer.
+const udpTimeout = 10 * time.Second
+
 // moving4 is the address that left and right have in turns.
 const moving4 = "10.96.0.40"
 
@@ -59,18 +62,24 @@ type state struct {
 	pods   []int  // of rolls
 	owner  string // of the address that moves
 	crowd  int    // Services that come and go
+
+	annotations []string // of still
 }
+
+// usual is the state that a world begins with, and ends with.
+func usual() state { return state{pods: []int{0, 1, 2}, owner: left} }
 
 func newWorld(b *bed.Bed, m bed.Mode) *world {
 	w := &world{Bed: b, mode: m, socket: filepath.Join(b.ShortDir(), "keep.sock"),
-		state: state{pods: []int{0, 1, 2}, owner: left}}
+		state: usual()}
 	for pod := range 3 {
 		for i, name := range services {
 			w.serve(pod, podPort+i, name)
 		}
 	}
 	w.startKeeper()
-	args := []string{bed.PodRanges, "--keep-socket=" + w.socket, "--drain-timeout=500ms", "--on-exit=remove-on-interrupt"}
+	args := []string{bed.PodRanges, "--keep-socket=" + w.socket, "--drain-timeout=500ms", "--on-exit=remove-on-interrupt",
+		"--udp-timeout=" + udpTimeout.String()}
 	w.daemon = b.Start(w.manifests(), append(args, m.Args...)...)
 	w.awaitServed()
 	return w
@@ -123,6 +132,8 @@ func (w *world) manifests() string {
 	for i, name := range []string{still, flips, rolls} {
 		s := w.service(name, bed.NodePort+i, all, addresses[name][0], addresses[name][1])
 		switch name {
+		case still:
+			s.Annotations = w.state.annotations
 		case flips:
 			s.Mode = w.state.mode
 		case rolls:
@@ -185,6 +196,15 @@ func (w *world) await(what string, is func() bool) {
 func (w *world) answers(ip string, port int, name string) bool {
 	got, err := w.nameAt(ip, port)
 	return err == nil && got == name
+}
+
+// isOwner tells whether the Service answers at an address and port; empty: none does.
+func (w *world) isOwner(ip string, port int, name string) bool {
+	if name != "" {
+		return w.answers(ip, port, name)
+	}
+	_, err := w.nameAt(ip, port)
+	return err != nil
 }
 
 // nameAt returns the Service that answers at once at an address and port.

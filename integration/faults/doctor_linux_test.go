@@ -45,7 +45,7 @@ func (n *node) doctor() doctor.Report {
 // ofTheMachine are the checks of properties that namespaces share with the machine that the tests run on.
 func ofTheMachine() []string {
 	return []string{"clock", "conntrack-buckets", "descriptor-limit", "host-files", "iptables", "kernel", "memory",
-		"pipes"}
+		"pipes", "socket-load-balancer"}
 }
 
 // wrong returns what is found on the node, besides what is wrong with the machine, but for one check.

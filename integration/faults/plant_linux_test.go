@@ -1,14 +1,11 @@
 package faults
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/portald/portald/integration/bed"
 )
@@ -69,12 +66,6 @@ func (n *node) useDescriptors() {
 	for range 50 {
 		n.Open(bed.HostPort(bed.IP4, 80))
 	}
-	pid := n.daemon.Cmd.Process.Pid
-	open, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))
-	n.Must(err)
-	var usual unix.Rlimit
-	n.Must(unix.Prlimit(pid, unix.RLIMIT_NOFILE, nil, &usual))
-	low := unix.Rlimit{Cur: uint64(len(open)) * 100 / 87, Max: usual.Max}
-	n.Must(unix.Prlimit(pid, unix.RLIMIT_NOFILE, &low, nil))
-	n.Cleanup(func() { n.Must(unix.Prlimit(pid, unix.RLIMIT_NOFILE, &usual, nil)) }) // it has to end by itself
+	give := n.daemon.LimitFiles(func(open int) int { return open * 100 / 87 })
+	n.Cleanup(give) // it has to end by itself
 }

@@ -75,7 +75,7 @@ var marks = map[string][]*regexp.Regexp{
 	},
 	"nftables": {
 		regexp.MustCompile(`chain service-\w+-shop/late/tcp/http \{\n.* 10\.244\.`),
-		regexp.MustCompile(`chain service-\w+-shop/late/tcp/http \{\n.* fd00:`),
+		regexp.MustCompile(`chain service-\w+-shop/late/tcp/http \{\n.* \[?fd00:`), // brackets from 1.37 on
 	},
 }
 

@@ -67,17 +67,18 @@ func TestDropsOfAReceiveBuffer(t *testing.T) {
 	}
 	d.Signal(syscall.SIGCONT)
 	var dropped, carried uint64
-	b.Eventually("what the kernel dropped to be counted", func() bool {
+	b.Eventually("what the kernel dropped to be counted, and what it kept to be carried", func() bool {
 		dropped, carried = cart()
-		return dropped > 0 && dropped == receiveErrors(b)
+		return dropped > 0 && dropped == receiveErrors(b) && carried >= flood/50
 	})
-	if carried < flood/50 || carried > flood {
+	// Not their sum: of a datagram that was carried, the echo may be dropped.
+	if dropped > flood || carried > flood {
 		b.Errorf("%d dropped, %d carried", dropped, carried)
 	}
 	const series = `portald_udp_receive_buffer_errors_total{protocol="udp",service="shop/cart:talk"}`
-	if n := d.Metric(series); uint64(n) != dropped {
-		b.Errorf("%s is %v, want %d", series, n, dropped)
-	}
+	b.Eventually(series+" to be what the kernel counted", func() bool {
+		return uint64(d.Metric(series)) == receiveErrors(b)
+	})
 	b.Eventually("a line of the log", func() bool {
 		return strings.Contains(d.Log.String(), "found the receive buffer full")
 	})

@@ -49,6 +49,7 @@ type settings struct {
 	rate      int           // of other changes a second
 	quiet     int           // changes without others
 	busy      time.Duration // how long with others
+	idle      time.Duration // how long without any change, at the end
 	portald   string
 	logs      string
 	out       string // path.md and path.json; empty: none
@@ -67,6 +68,7 @@ func parse() (settings, error) {
 	flag.IntVar(&s.rate, "rate", 100, "`number` of other changes a second")
 	flag.IntVar(&s.quiet, "changes", 50, "`number` of changes without others")
 	flag.DurationVar(&s.busy, "for", 20*time.Second, "`time` to measure beside other changes")
+	flag.DurationVar(&s.idle, "idle", 40*time.Second, "`time` to measure without any change")
 	flag.StringVar(&s.portald, "portald", "bin/portald", "`path` of the portald program")
 	flag.StringVar(&s.logs, "logs", "", "`folder` for logs of the proxies; default: none is kept")
 	flag.StringVar(&s.out, "out", "",

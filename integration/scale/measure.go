@@ -127,6 +127,9 @@ func (r *run) phases(ctx context.Context, one *line) error {
 	if err := r.churn(ctx, one); err != nil {
 		return err
 	}
+	if err := r.idle(ctx, one); err != nil {
+		return err
+	}
 	return r.closing(one)
 }
 
@@ -238,6 +241,24 @@ func (r *run) churn(ctx context.Context, one *line) error {
 	one.BusyCPU = (after.cpu - before.cpu).Seconds() / took.Seconds()
 	one.BusyBytes = float64(after.bytes-before.bytes) / float64(max(1, others.changes+len(one.busy)))
 	return others.err
+}
+
+// idle measures while nothing changes, once what the changes before leave to do is done.
+func (r *run) idle(ctx context.Context, one *line) error {
+	if err := r.calm(ctx); err != nil {
+		return err
+	}
+	before, err := cpu(r.cmd.Process.Pid)
+	if err != nil {
+		return err
+	}
+	began := time.Now()
+	if err := rest(ctx, r.set.idle); err != nil {
+		return err
+	}
+	after, err := cpu(r.cmd.Process.Pid)
+	one.IdleCPU = (after - before).Seconds() / time.Since(began).Seconds()
+	return err
 }
 
 func (r *run) closing(one *line) (err error) {

@@ -41,7 +41,8 @@ type line struct {
 	Rate        float64   // of the others, a second
 	BusyCPU     float64   // cores
 	BusyBytes   float64   // from the API server for a change
-	Memory      int       // kB at the end
+	IdleCPU     float64   // cores, while nothing changes
+	Memory      int       // kB at the end of that
 	MostMemory  int       // kB
 
 	start       totals
@@ -78,8 +79,8 @@ func newReport(s *settings) *report {
 	return r
 }
 
-const head = `| Services | proxy | mode | first reached | change seen, p50 / p99 | during other changes, p50 / p99 | CPU to start | CPU during other changes | peak memory | bytes from API server: start | per change |
-|---|---|---|---|---|---|---|---|---|---|---|
+const head = `| Services | proxy | mode | first reached | change seen, p50 / p99 | during other changes, p50 / p99 | CPU to start | CPU during other changes | CPU when idle | memory when idle | peak memory | bytes from API server: start | per change |
+|---|---|---|---|---|---|---|---|---|---|---|---|---|
 `
 
 func (r *report) table() string {
@@ -88,11 +89,12 @@ func (r *report) table() string {
 	for _, one := range r.Lines {
 		fmt.Fprintf(&out, "| %s | %s | %s ", thousands(one.Services), one.Proxy, one.Mode)
 		if one.NotWithin > 0 {
-			fmt.Fprintf(&out, "| > %.0f s | – | – | – | – | %d MB | – | – |\n", one.NotWithin, one.MostMemory>>10)
+			fmt.Fprintf(&out, "| > %.0f s | – | – | – | – | – | – | %d MB | – | – |\n", one.NotWithin, one.MostMemory>>10)
 			continue
 		}
-		fmt.Fprintf(&out, "| %.1f s | %s | %s | %.1f s | %.0f %% | %d MB | %.1f MB | %.1f kB |\n", one.Reached, one.Quiet,
-			one.Busy, one.StartCPU, 100*one.BusyCPU, one.MostMemory>>10, float64(one.StartBytes)/1e6, one.BusyBytes/1e3)
+		fmt.Fprintf(&out, "| %.1f s | %s | %s | %.1f s | %.0f %% | %.2f %% | %d MB | %d MB | %.1f MB | %.1f kB |\n",
+			one.Reached, one.Quiet, one.Busy, one.StartCPU, 100*one.BusyCPU, 100*one.IdleCPU, one.Memory>>10,
+			one.MostMemory>>10, float64(one.StartBytes)/1e6, one.BusyBytes/1e3)
 	}
 	for _, one := range r.Lines {
 		if one.Refused > 0 {
@@ -123,12 +125,16 @@ func (l line) short() string {
 	if l.NotWithin > 0 {
 		return fmt.Sprintf("%s-%s, %d: not reached within %.0f s", l.Proxy, l.Mode, l.Services, l.NotWithin)
 	}
-	return fmt.Sprintf("%s-%s, %d: reached after %.1f s; changes %s, with %.0f others/s %s; CPU %.1f s, %.0f %%; %d MB",
-		l.Proxy, l.Mode, l.Services, l.Reached, l.Quiet, l.Rate, l.Busy, l.StartCPU, 100*l.BusyCPU, l.MostMemory>>10)
+	return fmt.Sprintf("%s-%s, %d: reached after %.1f s; changes %s, with %.0f others/s %s; CPU %.1f s, %.0f %%; "+
+		"idle %.2f %%, %d MB of %d",
+		l.Proxy, l.Mode, l.Services, l.Reached, l.Quiet, l.Rate, l.Busy, l.StartCPU, 100*l.BusyCPU, 100*l.IdleCPU,
+		l.Memory>>10, l.MostMemory>>10)
 }
 
 func (r *report) text() string {
 	return fmt.Sprintf(`# At scale, compared with kube-proxy
+
+For those who plan a cluster with thousands of Services.
 
 Measured with `+"`make bench-scale`"+` on %s, in %s, on a machine with %d cores (Linux %s, load average at the start
 %.1f), which API server, clients and proxy share. Each Service has %d endpoints. All Services except the measured one are written
@@ -142,6 +148,7 @@ after the other.
   while 100 Services per second change all their endpoints.
 - **CPU**: CPU time of the proxy and the commands that it runs, until it is idle after its start; and CPU use during other changes
   (100 %% is one core).
+- **When idle**: CPU use while no object changes, after those changes, and resident memory at the end of that.
 - **Bytes from the API server**: all bytes, with the headers of TLS, TCP and IP.
 - In userspace mode a change of endpoints writes no rule, and does not wait for minSyncPeriod.
 `, r.Date, r.Took, r.Cores, r.Kernel, r.Load, r.Endpoints, r.table())

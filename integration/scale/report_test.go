@@ -37,14 +37,16 @@ func TestParseStat(t *testing.T) {
 func TestTable(t *testing.T) {
 	r := report{Lines: []line{
 		{Proxy: "portald", Mode: "nftables", Services: 30000, Reached: 1.25, Quiet: latencies{50, 1.26, 12.4, 15},
-			Busy: latencies{9, 3, 1234.4, 2000}, StartCPU: 2, BusyCPU: 0.25, MostMemory: 100 << 10, StartBytes: 9_900_000,
-			BusyBytes: 1500, Refused: 11_001},
+			Busy:     latencies{9, 3, 1234.4, 2000},
+			StartCPU: 2, BusyCPU: 0.25, IdleCPU: 0.0012, Memory: 80 << 10, MostMemory: 100 << 10,
+			StartBytes: 9_900_000, BusyBytes: 1500, Refused: 11_001},
 		{Proxy: "kube-proxy", Mode: "iptables", Services: 1000, NotWithin: 300, MostMemory: 1 << 10},
 	}}
 	for _, want := range []string{
-		"| 30,000 | portald | nftables | 1.2 s | 1.3 / 12 ms | 3.0 / 1,234 ms | 2.0 s | 25 % | 100 MB | 9.9 MB | 1.5 kB |",
+		"| 30,000 | portald | nftables | 1.2 s | 1.3 / 12 ms | 3.0 / 1,234 ms | 2.0 s | 25 % | " +
+			"0.12 % | 80 MB | 100 MB | 9.9 MB | 1.5 kB |",
 		"portald nftables with 30,000 Services refuses the clients of 11,001 of them: it has no more proxy ports.",
-		"| 1,000 | kube-proxy | iptables | > 300 s | – | – | – | – | 1 MB | – | – |",
+		"| 1,000 | kube-proxy | iptables | > 300 s | – | – | – | – | – | – | 1 MB | – | – |",
 	} {
 		if !strings.Contains(r.table(), want+"\n") {
 			t.Errorf("no line %q in\n%s", want, r.table())

@@ -40,6 +40,54 @@ func (h *Host) link(to *Host, name string, gw4, gw6 netip.Addr) error {
 	return carry(h, name, to, "eth0")
 }
 
+// Unplug takes the link of a host to its node down. Plug brings it up again, with the addresses and routes that it had.
+func (h *Host) Unplug() (plug func() error, err error) {
+	var link netlink.Link
+	var addrs []netlink.Addr
+	var routes []netlink.Route
+	err = h.Do(func() (err error) {
+		if link, err = netlink.LinkByName("eth0"); err != nil {
+			return err
+		}
+		if addrs, err = rtnl.Addresses(link, netlink.FAMILY_ALL); err != nil {
+			return err
+		}
+		if routes, err = netlink.RouteList(link, netlink.FAMILY_ALL); err != nil {
+			return err
+		}
+		return netlink.LinkSetDown(link)
+	})
+	return func() error {
+		err := h.Do(func() error {
+			if err := netlink.LinkSetUp(link); err != nil {
+				return err
+			}
+			for _, a := range addrs {
+				if a.IP.IsLinkLocalUnicast() {
+					continue // the kernel's own
+				}
+				if err := netlink.AddrReplace(link, &a); err != nil {
+					return fmt.Errorf("add address %s: %w", a, err)
+				}
+			}
+			slices.SortStableFunc(routes, func(a, b netlink.Route) int { return len(a.Gw) - len(b.Gw) }) // by the neighbour
+			for _, r := range routes {
+				if r.Protocol == unix.RTPROT_KERNEL {
+					continue
+				}
+				if err := netlink.RouteReplace(&r); err != nil {
+					return fmt.Errorf("add route %s: %w", r, err)
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		return h.carries("eth0")
+	}, err
+}
+
 // cable makes a veth pair between two hosts.
 func (h *Host) cable(name string, to *Host, nameThere string) error {
 	there, err := os.Open(to.Path())
