@@ -7,6 +7,23 @@
   "portaldConfig" (mustMergeOverwrite $role.portaldConfig $own .Values.portaldConfig) | toYaml -}}
 {{- end }}
 
+{{/* The same of Windows nodes: nothing of config and portaldConfig is theirs, since both are for Linux. */}}
+{{- define "portald.windowsSettings" -}}
+{{- $role := .Files.Get "roles/windows.yaml" | fromYaml -}}
+{{- dict "config" (mustMergeOverwrite $role.config .Values.windows.config)
+  "portaldConfig" (mustMergeOverwrite $role.portaldConfig .Values.windows.portaldConfig) | toYaml -}}
+{{- end }}
+
+{{/* The file of a ConfigMap, of such a map. */}}
+{{- define "portald.documents" -}}
+config.yaml: |
+  {{- mustMergeOverwrite (dict "apiVersion" "kubeproxy.config.k8s.io/v1alpha1" "kind" "KubeProxyConfiguration") .config
+    | toYaml | nindent 2 }}
+  ---
+  {{- mustMergeOverwrite (dict "apiVersion" "portald.io/v1alpha1" "kind" "PortaldConfiguration") .portaldConfig
+    | toYaml | nindent 2 }}
+{{- end }}
+
 {{/* The port of ADDRESS:PORT, or what follows where that is empty; nothing when it is 0, which turns the server off. */}}
 {{- define "portald.port" -}}
 {{- $port := first . | default (last .) | splitList ":" | last -}}
@@ -22,6 +39,11 @@
 {{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
 {{- end }}
 
+{{- define "portald.windowsImage" -}}
+{{ .Values.windows.image.repository | default .Values.image.repository }}:
+{{- .Values.windows.image.tag | default (printf "%s-windows" (.Values.image.tag | default .Chart.AppVersion)) }}
+{{- end }}
+
 {{/* The name of what has no namespace, and of a folder on the nodes: one role can be tried while the other is there. */}}
 {{- define "portald.clusterName" -}}
 {{ if eq .Values.role "beside" }}portald-beside{{ else }}portald{{ end }}
@@ -34,6 +56,10 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{- end }}
 
+{{- define "portald.windowsLabels" -}}
+{{ include "portald.labels" . | replace "app.kubernetes.io/name: portald" "app.kubernetes.io/name: portald-windows" }}
+{{- end }}
+
 {{/* Settings that contradict each other. */}}
 {{- define "portald.validate" -}}
 {{- $s := include "portald.settings" . | fromYaml -}}
@@ -43,6 +69,12 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{- end -}}
 {{- if not (dig "mode" "" $s.config) -}}
 {{- fail "config.mode: is needed to replace kube-proxy: userspace, iptables, nftables or ipvs" -}}
+{{- end -}}
+{{- if and .Values.windows.enabled (ne .Values.role "replace") -}}
+{{- fail (printf "windows.enabled: role %s is for Linux nodes only: on a Windows node portald replaces kube-proxy" .Values.role) -}}
+{{- end -}}
+{{- if and .Values.windows.enabled (ne (dig "mode" "userspace" .Values.windows.config) "userspace") -}}
+{{- fail (printf "windows.config.mode: %s needs the kernel of Linux; leave it out, or write userspace" .Values.windows.config.mode) -}}
 {{- end -}}
 {{- $surge := not (has (toString .Values.maxSurge) (list "0" "0%")) -}}
 {{- if eq $surge (not (has (toString .Values.maxUnavailable) (list "0" "0%"))) -}}
