@@ -47,7 +47,7 @@ GRAMMAR := web-tree-sitter@0.25.10 tree-sitter-powershell@0.26.4
 PIPELINE := chdb@3.4.0 @bpinternal/verel@0.2.0 yaml@2.9.1
 
 .DEFAULT_GOAL := help
-.PHONY: help build man notice release check-release vulnerabilities demo kubetest unit test test-all test-api test-ipvs \
+.PHONY: help build man notice release check-release vulnerabilities try demo kubetest unit test test-all test-api test-ipvs \
 	test-windows test-arm64 test-ui check-deploy \
 	check-pipeline lint bench bench-scale flaps handover crashes chaos migrate fuzz restarts clean
 
@@ -78,6 +78,11 @@ vulnerabilities:  ## what the Go vulnerability database knows of what a release 
 	@.ci/need curl=curl
 	@check=$$(GO=$(GO) .ci/tool $(GOVULNCHECK)) && index=$$(GO=$(GO) .ci/tool $(INDEXDB)) && \
 		$(EXACTLY) GO=$(GO) .ci/vulnerabilities "$$check" "$$index"
+
+try: build  ## one Service from a manifest, a few connections, and what portald tells of them: no cluster, a few seconds
+	@.ci/need $(RUN_NEEDS) curl=curl
+	@$(GO) build -buildvcs=false -o $(BIN)/try ./integration/try
+	@$(BIN)/try -portald $(BIN)/portald
 
 demo: build  ## see it work: under a minute, in network namespaces of its own
 	@.ci/need $(RUN_NEEDS)
@@ -207,7 +212,7 @@ flaps: build kubetest  ## real clients by portald and kube-proxy while endpoints
 	@$(GO) build -buildvcs=false -o $(BIN)/flaps ./integration/flaps
 	@KUBETEST=$(abspath $(BIN)/kubetest) $(BIN)/flaps -portald $(BIN)/portald $(FLAPS)
 
-bench-scale: build kubetest  ## beside kube-proxy with 1,000 to 30,000 Services: docs/scale.md, half an hour; QUICK=1: two minutes
+bench-scale: build kubetest  ## beside kube-proxy with 1,000 to 30,000 Services: docs/scale.md, 40 minutes; QUICK=1: two minutes
 	@.ci/need $(RUN_NEEDS) nft=nftables
 	@$(GO) build -buildvcs=false -o $(BIN)/scale ./integration/scale
 	@KUBETEST=$(abspath $(BIN)/kubetest) $(BIN)/scale -portald $(BIN)/portald $(SCALE)
@@ -224,10 +229,12 @@ crashes:  ## kill -9 twenty times under that load, with a keeper, and 200 times 
 	$(GO) test -count=1 -v -timeout 15m -run TestKilledUnderLoad ./integration/handover -full $(HANDOVER)
 	$(GO) test -count=1 -v -timeout 60m -run TestCrashes ./integration/handover -kills 200
 
-chaos:  ## faults of all kinds at random, in every mode, and every byte compared; SEED=7 DURATION=5m
+chaos:  ## faults of all kinds at random, in every mode, and every byte compared; SEED="7 0" DURATION=5m; 0: at random
 	@.ci/need $(RUN_NEEDS) nft=nftables
 	@.ci/may-make-namespaces
-	$(GO) test -race -count=1 -v -timeout 2h ./integration/chaos -seed $(SEED) -duration $(DURATION)
+	for seed in $(SEED); do \
+		$(GO) test -race -count=1 -v -timeout 2h ./integration/chaos -seed $$seed -duration $(DURATION) || exit 1; \
+	done
 
 migrate: kubetest  ## from kube-proxy in each mode to each mode of portald and back, under load
 	@.ci/need $(RUN_NEEDS) nft=nftables
@@ -237,7 +244,8 @@ migrate: kubetest  ## from kube-proxy in each mode to each mode of portald and b
 fuzz:  ## each fuzz test for FUZZTIME (10s)
 	@grep -roE '^func Fuzz[A-Za-z0-9_]+' --include='*_test.go' . | sort | while IFS=: read -r file name; do \
 		echo "$${name#func } in $$(dirname $$file)"; \
-		$(GO) test -run '^$$' -fuzz "^$${name#func }\$$" -fuzztime $(FUZZTIME) "$$(dirname $$file)" || exit 1; \
+		$(GO) test -run '^$$' -fuzz "^$${name#func }\$$" -fuzztime $(FUZZTIME) \
+			-fuzzminimizetime 20x "$$(dirname $$file)" || exit 1; \
 	done
 
 restarts:  ## the daemon away RESTARTS (200) times under load, in each kernel mode: five minutes, and by IPVS an hour
