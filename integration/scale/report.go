@@ -151,6 +151,7 @@ after the other.
 - **When idle**: CPU use while no object changes, after those changes, and resident memory at the end of that.
 - **Bytes from the API server**: all bytes, with the headers of TLS, TCP and IP.
 - In userspace mode a change of endpoints writes no rule, and does not wait for minSyncPeriod.
+- These figures are from one run: compare orders of magnitude, not percentages.
 `, r.Date, r.Took, r.Cores, r.Kernel, r.Load, r.Endpoints, r.table())
 }
 
