@@ -72,7 +72,10 @@ func bench(ctx context.Context) error {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	warnBusy()
+	calm, err := watchCalm()
+	if err != nil {
+		return err
+	}
 	began := time.Now()
 	self, err := os.Executable()
 	if err != nil {
@@ -86,13 +89,25 @@ func bench(ctx context.Context) error {
 	if err := errors.Join(err, lab.close()); err != nil {
 		return err
 	}
+	now, err := readCPUTimes()
+	if err != nil {
+		return err
+	}
 	r := newReport(ctx, s, results, began)
+	r.Disturbed = calm.disturbance(now)
 	fmt.Print(r.tables())
+	if r.Disturbed != "" {
+		fmt.Fprintf(os.Stderr, "The machine was not quiet: %s.\n", r.Disturbed)
+	}
 	if len(r.Errors) > 0 {
 		err = fmt.Errorf("%d measurements failed", len(r.Errors))
 	}
 	if s.partial {
 		return err
+	}
+	if r.Disturbed != "" && !s.disturbed {
+		return errors.Join(err, fmt.Errorf("%s.md is not written: measure again on a quiet machine, or have it say so "+
+			"(-disturbed)", s.out))
 	}
 	if s.engines {
 		merged, failed := r.into(s.out)
@@ -116,6 +131,7 @@ func parse() (settings, error) {
 	flag.StringVar(&s.portald, "portald", "bin/portald", "`path` of the portald program")
 	before := flag.String("before", "", "`path` of an earlier portald, measured alternately with the first")
 	flag.BoolVar(&s.engines, "engines", false, "only portald's engines, into the report that is there")
+	flag.BoolVar(&s.disturbed, "disturbed", false, "write the report though the machine was not quiet: it says so")
 	flag.StringVar(&s.out, "out", "docs/benchmarks", "`path` of the report: path.md and path.json")
 	flag.Parse()
 	// HAProxy can hold the fewest connections, because it reserves descriptors for pipes
@@ -149,17 +165,4 @@ func parse() (settings, error) {
 	}
 	s.portald, err4 = filepath.Abs(s.portald)
 	return s, errors.Join(err, err2, err3, err4)
-}
-
-// warnBusy prints a warning if the machine has other load, which makes the figures less reliable.
-func warnBusy() {
-	text, err := os.ReadFile("/proc/loadavg")
-	if err != nil {
-		return
-	}
-	var load float64
-	if _, err := fmt.Sscan(string(text), &load); err == nil && load > 0.7 {
-		fmt.Fprintf(os.Stderr, "The machine is busy (load average %.1f): absolute figures are unreliable, ratios less so.\n",
-			load)
-	}
 }

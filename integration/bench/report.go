@@ -24,7 +24,9 @@ type report struct {
 	Seconds float64 // of one measurement
 	Quick   bool
 	Took    string
-	Engines *origin `json:",omitempty"` // of the part on engines; nil: that of the rest
+	// Disturbed says why the machine was not quiet; empty: it was.
+	Disturbed string  `json:",omitempty"`
+	Engines   *origin `json:",omitempty"` // of the part on engines; nil: that of the rest
 	*results
 	settings settings
 }
@@ -82,6 +84,14 @@ func (r report) write(path string) error {
 	return os.WriteFile(path+".md", []byte(r.page()), 0o644)
 }
 
+// disturbed follows how long the run took.
+func (r report) disturbed() string {
+	if r.Disturbed == "" {
+		return ""
+	}
+	return "; **the machine was not quiet**: " + r.Disturbed
+}
+
 func (r report) page() string {
 	var w strings.Builder
 	fmt.Fprintf(&w, `# Benchmarks
@@ -97,12 +107,13 @@ otherwise has the kernel's defaults and the settings that portald makes itself. 
 and the nodes of portald's other engines have tcp_tw_reuse=1: the client closes first, and the others would run out of
 local ports.
 
-- Date: %s, took %s%s
+- Date: %s, took %s%s%s
 - Machine: %d cores, %s, Linux %s
 - %s
 - Run it: `+"`make bench`, or `make bench QUICK=1`"+`; benchmarks.json has every sample
 
 `, r.Rounds, r.Seconds, r.Date, r.Took, map[bool]string{true: ", quick", false: ""}[r.Quick],
+		r.disturbed(),
 		r.Machine.Cores, r.Machine.CPU, r.Machine.Kernel, strings.Join(r.Machine.Versions, "; "))
 	w.WriteString(r.tables())
 	return w.String()

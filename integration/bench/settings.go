@@ -19,6 +19,8 @@ type settings struct {
 	out     string // path of the report, without .md and .json
 	partial bool   // not everything is measured
 	engines bool   // only portald's engines are, and the rest of the report stays
+
+	disturbed bool // a report is written though the machine was not quiet
 }
 
 // missing returns an error that names what the chosen measurements need and this machine lacks.
