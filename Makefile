@@ -123,6 +123,7 @@ test-api: kubetest  ## the tests beside a control plane: API server, kube-proxy
 	@OTHER_PARTS=ipvs KUBETEST=$(abspath $(BIN)/kubetest) $(INTEGRATION) $(SUMMED) -- -trimpath $(UNVETTED) \
 		./integration/api ./integration/fleet ./integration/migrate ./integration/cluster ./integration/scale
 	@KUBETEST=$(abspath $(BIN)/kubetest) $(INTEGRATION) $(SUMMED) -- -trimpath $(UNVETTED) -run TestDeployed ./integration/modes
+	@KUBETEST=$(abspath $(BIN)/kubetest) $(INTEGRATION) $(SUMMED) -- -trimpath $(UNVETTED) -run TestChaosOfACluster ./integration/chaos
 
 # Without hardware support the machine is some twenty times slower than this one: only what needs its kernel runs there.
 # It has one processor: two take a quarter more of the host for the same, and leave nothing for what runs beside it.
@@ -229,11 +230,11 @@ crashes:  ## kill -9 twenty times under that load, with a keeper, and 200 times 
 	$(GO) test -count=1 -v -timeout 15m -run TestKilledUnderLoad ./integration/handover -full $(HANDOVER)
 	$(GO) test -count=1 -v -timeout 60m -run TestCrashes ./integration/handover -kills 200
 
-chaos:  ## faults of all kinds at random, in every mode, and every byte compared; SEED="7 0" DURATION=5m; 0: at random
+chaos: kubetest  ## faults of all kinds at random, in every mode and on three nodes of a cluster, every byte compared; SEED="7 0" DURATION=5m; 0: at random
 	@.ci/need $(RUN_NEEDS) nft=nftables
 	@.ci/may-make-namespaces
 	for seed in $(SEED); do \
-		$(GO) test -race -count=1 -v -timeout 2h ./integration/chaos -seed $$seed -duration $(DURATION) || exit 1; \
+		KUBETEST=$(abspath $(BIN)/kubetest) $(GO) test -race -count=1 -v -timeout 4h ./integration/chaos -seed $$seed -duration $(DURATION) || exit 1; \
 	done
 
 migrate: kubetest  ## from kube-proxy in each mode to each mode of portald and back, under load

@@ -9,16 +9,17 @@ import (
 
 // Service is a Service of the namespace shop with its EndpointSlices. String returns it as YAML.
 type Service struct {
-	Name     string
-	Created  string   // RFC 3339
-	Kind     string   // default ClusterIP
-	IPs      []string // clusterIPs
-	Ports    []Port
-	Affinity int // seconds; 0 = none
-	External []string
-	Balancer []string
-	Pods     []Endpoint
-	Mode     string // the mode annotation; empty = none
+	Namespace string // default shop
+	Name      string
+	Created   string   // RFC 3339
+	Kind      string   // default ClusterIP
+	IPs       []string // clusterIPs
+	Ports     []Port
+	Affinity  int // seconds; 0 = none
+	External  []string
+	Balancer  []string
+	Pods      []Endpoint
+	Mode      string // the mode annotation; empty = none
 
 	Annotations []string // others, each "key: value"
 }
@@ -43,8 +44,29 @@ type Endpoint struct {
 }
 
 func (s Service) String() string {
-	return s.Service() + s.Slice("IPv4", Endpoint.Addr4) + s.Slice("IPv6", Endpoint.addr6)
+	var b strings.Builder
+	for _, o := range s.Objects() {
+		b.WriteString(o.YAML)
+	}
+	return b.String()
 }
+
+// Object is an object of the API, by the name of its resource: "services" or "endpointslices".
+type Object struct{ Resource, Name, YAML string }
+
+// Objects are the Service, and its slice of each address family.
+func (s Service) Objects() []Object {
+	return []Object{
+		{"services", s.Name, s.Service()},
+		{"endpointslices", s.slice("IPv4"), s.Slice("IPv4", Endpoint.Addr4)},
+		{"endpointslices", s.slice("IPv6"), s.Slice("IPv6", Endpoint.addr6)},
+	}
+}
+
+func (s Service) namespace() string { return cmp.Or(s.Namespace, "shop") }
+
+// slice is the name of the EndpointSlice of an address family.
+func (s Service) slice(family string) string { return s.Name + "-" + strings.ToLower(family) }
 
 // Addr4 is the IPv4 address of the endpoint.
 func (e Endpoint) Addr4() netip.Addr { return e.V4 }
@@ -60,7 +82,8 @@ func (s Service) Service() string {
 	if kind == "" {
 		kind = "ClusterIP"
 	}
-	fmt.Fprintf(&b, "---\napiVersion: v1\nkind: Service\nmetadata:\n  name: %s\n  namespace: shop\n", s.Name)
+	fmt.Fprintf(&b, "---\napiVersion: v1\nkind: Service\nmetadata:\n  name: %s\n  namespace: %s\n", s.Name,
+		s.namespace())
 	if s.Created != "" {
 		fmt.Fprintf(&b, "  creationTimestamp: %q\n", s.Created)
 	}
@@ -72,6 +95,9 @@ func (s Service) Service() string {
 	fmt.Fprintf(&b, "spec:\n  type: %s\n", kind)
 	if len(s.IPs) > 0 {
 		fmt.Fprintf(&b, "  clusterIP: %q\n  clusterIPs: %s\n", s.IPs[0], list(s.IPs))
+	}
+	if len(s.IPs) > 1 {
+		b.WriteString("  ipFamilyPolicy: RequireDualStack\n")
 	}
 	if len(s.External) > 0 {
 		fmt.Fprintf(&b, "  externalIPs: %s\n", list(s.External))
@@ -102,9 +128,8 @@ func list(words []string) string { return `["` + strings.Join(words, `", "`) + `
 // Slice is the YAML of the EndpointSlice of one address family.
 func (s Service) Slice(family string, addr func(Endpoint) netip.Addr) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "---\napiVersion: discovery.k8s.io/v1\nkind: EndpointSlice\nmetadata:\n  name: %s-%s\n  "+
-		"namespace: shop\n",
-		s.Name, strings.ToLower(family))
+	fmt.Fprintf(&b, "---\napiVersion: discovery.k8s.io/v1\nkind: EndpointSlice\nmetadata:\n  name: %s\n  "+
+		"namespace: %s\n", s.slice(family), s.namespace())
 	fmt.Fprintf(&b, "  labels:\n    kubernetes.io/service-name: %s\naddressType: %s\nports:\n", s.Name, family)
 	for _, p := range s.Ports {
 		fmt.Fprintf(&b, "- {name: %q, protocol: %s, port: %d}\n", p.Name, p.Protocol, p.Target)
@@ -123,7 +148,7 @@ func (s Service) Slice(family string, addr func(Endpoint) netip.Addr) string {
 		fmt.Fprintf(&endpoints, "- addresses: [%q]\n  conditions: {%s}\n  nodeName: %s\n", addr(e), conditions,
 			cmp.Or(e.Node, "here"))
 		if e.Pod != "" {
-			fmt.Fprintf(&endpoints, "  targetRef: {kind: Pod, namespace: shop, name: %s}\n", e.Pod)
+			fmt.Fprintf(&endpoints, "  targetRef: {kind: Pod, namespace: %s, name: %s}\n", s.namespace(), e.Pod)
 		}
 	}
 	if found == 0 {

@@ -48,9 +48,9 @@ func (w *world) ends() []fault {
 
 // changes are the faults of the cluster and of the host. Rules and flows are wiped less often, since that excuses much.
 func (w *world) changes() []fault {
-	often := []fault{{"another mode", w.flip}, {"other endpoints", w.roll}, {"another owner", w.move},
-		{"another crowd", w.crowd}, {"other annotations", w.annotate}, {"manifests are spoilt", w.spoil},
-		{"another MTU", w.narrow}, {"the client's link is down", w.unplug}}
+	often := append(w.source.faults(w), fault{"another mode", w.flip}, fault{"other endpoints", w.roll},
+		fault{"another owner", w.move}, fault{"another crowd", w.gather}, fault{"other annotations", w.annotate},
+		fault{"another MTU", w.narrow}, fault{"the client's link is down", w.unplug})
 	return append(slices.Repeat(often, 2), fault{wiped, w.wipe}, fault{forgotten, w.forget})
 }
 
@@ -71,11 +71,11 @@ func (w *world) move(dice *rand.Rand, e *event) {
 	next := []string{left, right, ""}[dice.IntN(3)]
 	w.change(func(s *state) { s.owner = next })
 	w.await("the owner of the address", func() bool {
-		return w.isOwner(moving4, 80, next) && w.isOwner(w.Node.IPv4.String(), movingPort, next)
+		return w.isOwner(w.moving, 80, next) && w.isOwner(w.Node.IPv4.String(), w.movingPort, next)
 	})
 }
 
-func (w *world) crowd(dice *rand.Rand, _ *event) {
+func (w *world) gather(dice *rand.Rand, _ *event) {
 	n := dice.IntN(50)
 	w.change(func(s *state) { s.crowd = n })
 }
@@ -99,23 +99,13 @@ func (w *world) annotate(dice *rand.Rand, _ *event) {
 	w.change(func(s *state) { s.annotations = slices.Sorted(maps.Values(some)) })
 }
 
-// spoil has something in the manifests that cannot be read: the rest is served.
-func (w *world) spoil(dice *rand.Rand, _ *event) {
-	w.mu.Lock()
-	text := w.manifests()
-	w.mu.Unlock()
-	w.WriteManifest(bed.Manifest, text+[]string{"---\n{[", "---\nkind: Service\n", "---\nkind: [\n"}[dice.IntN(3)])
-	time.Sleep(time.Duration(dice.Int64N(int64(time.Second))))
-	w.change(func(*state) {})
-}
-
 func isDatagram(of string) func(failure) bool {
 	return func(f failure) bool { return f.kind == datagram && f.service == of && !f.isCorrupt() }
 }
 
 // succeed has the next portald take over, which nobody notices.
 func (w *world) succeed(*rand.Rand, *event) {
-	next := w.daemon.Succeed()
+	next := w.successor()
 	w.await("the predecessor to end", func() bool { return isOver(w.daemon) })
 	if code := w.daemon.Exit(); code != 0 {
 		w.Errorf("the predecessor ends with code %d", code)
@@ -123,11 +113,18 @@ func (w *world) succeed(*rand.Rand, *event) {
 	w.next(next)
 }
 
+// successor starts the next portald.
+func (w *world) successor() *bed.Daemon {
+	next := w.daemon.Succeed()
+	next.ExpectErrors = w.source.refuses()
+	return next
+}
+
 // race has two portalds start at nearly the same time: one takes over from the other.
 func (w *world) race(dice *rand.Rand, _ *event) {
-	one := w.daemon.Succeed()
+	one := w.successor()
 	time.Sleep(time.Duration(dice.Int64N(int64(200 * time.Millisecond))))
-	other := w.daemon.Succeed()
+	other := w.successor()
 	w.await("two of three to end", func() bool { return isOver(w.daemon) && (isOver(one) || isOver(other)) })
 	if isOver(one) && isOver(other) {
 		w.Error("nobody is left")
@@ -176,7 +173,7 @@ func (w *world) kill(_ *rand.Rand, e *event) {
 	}
 	w.daemon.Signal(syscall.SIGKILL)
 	<-w.daemon.Ended
-	w.next(w.daemon.Succeed())
+	w.next(w.successor())
 }
 
 // abandon has portald and its keeper die, and others start: the connections of the userspace mode go with them. Who was
@@ -188,7 +185,7 @@ func (w *world) abandon(_ *rand.Rand, e *event) {
 	w.daemon.Signal(syscall.SIGKILL)
 	<-w.daemon.Ended
 	w.startKeeper()
-	w.next(w.daemon.Succeed())
+	w.next(w.successor())
 }
 
 // replaceKeeper has the keeper die, and another one start.
@@ -210,7 +207,7 @@ func (w *world) restart(dice *rand.Rand, e *event) {
 	if dice.IntN(2) == 0 {
 		time.Sleep(time.Duration(dice.Int64N(int64(time.Second))))
 	}
-	w.next(w.daemon.Succeed())
+	w.next(w.successor())
 }
 
 // stall has portald stand still for less time than anybody waits.
@@ -275,7 +272,7 @@ func (w *world) setMTU(mtu int) {
 // unplug has the client's link be down for a while: nothing can begin there. What is open waits.
 func (w *world) unplug(dice *rand.Rand, e *event) {
 	e.excuses = func(f failure) bool { return f.from == w.Client.Name && (f.kind == datagram || !f.client.IsValid()) }
-	plug, err := w.Client.Unplug()
+	plug, err := w.Client.Unplug("eth0")
 	if w.try("take the link down", err); err != nil {
 		return
 	}

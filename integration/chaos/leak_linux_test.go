@@ -71,21 +71,20 @@ func (w *world) settle() {
 	})
 	w.awaitServed()
 	w.await("the owner of the address", func() bool {
-		return w.isOwner(moving4, 80, left) && w.isOwner(w.Node.IPv4.String(), movingPort, left)
+		return w.isOwner(w.moving, 80, left) && w.isOwner(w.Node.IPv4.String(), w.movingPort, left)
 	})
 }
 
 // leakPatience is for what clients have left without an end.
 const leakPatience = 2 * udpTimeout
 
-// compare fails the test if something is left of the faults once all is as it was before.
+// compare fails the test if something is left of the faults once all is settled.
 func (w *world) compare(before holdings) {
-	w.settle()
 	now := w.has()
 	for end := time.Now().Add(leakPatience); now.exceed(before) && time.Now().Before(end); now = w.has() {
 		time.Sleep(100 * time.Millisecond)
 	}
-	w.Logf("before: %s; now: %s", before, now)
+	w.Logf("%s: before: %s; now: %s", w.mode.Name, before, now)
 	if now.exceed(before) {
 		w.Logf("descriptors: %s", strings.Join(w.descriptors(), ", "))
 		w.Errorf("something is left of the faults; rules, - before, + now:\n%s", cmp.Diff(before.rules, now.rules))

@@ -40,8 +40,8 @@ func (w *world) load(ctx context.Context, all *sync.WaitGroup) {
 	node := w.Node.IPv4.String()
 	for _, from := range []*topology.Host{w.Client, w.Net.Pod(0), w.Node} {
 		for i, name := range []string{still, flips, rolls} {
-			four, six := addresses[name][0], addresses[name][1]
-			for _, to := range []string{bed.HostPort(four, 80), bed.HostPort(six, 80), bed.HostPort(node, bed.NodePort+i)} {
+			four, six := w.ips[name][0], w.ips[name][1]
+			for _, to := range []string{bed.HostPort(four, 80), bed.HostPort(six, 80), bed.HostPort(node, w.nodePort+i)} {
 				c := client{w, from, name, to}
 				all.Go(func() { c.repeat(ctx, c.asks) })
 			}
@@ -49,7 +49,7 @@ func (w *world) load(ctx context.Context, all *sync.WaitGroup) {
 			all.Go(func() { c.repeat(ctx, c.talks) })
 			all.Go(func() { c.repeat(ctx, func(context.Context) { c.streams(ctx) }) })
 		}
-		for _, to := range []string{bed.HostPort(moving4, 80), bed.HostPort(node, movingPort)} {
+		for _, to := range []string{bed.HostPort(w.moving, 80), bed.HostPort(node, w.movingPort)} {
 			c := client{w, from, "", to}
 			all.Go(func() { c.repeat(ctx, c.asks) })
 		}

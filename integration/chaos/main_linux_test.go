@@ -19,41 +19,89 @@ var (
 	duration = flag.Duration("duration", 10*time.Second, "how long faults happen in TestChaos")
 )
 
-// Portald is killed, restarted, stopped for a moment and succeeded by the next, while rules are wiped, Services change
-// their modes, endpoints and addresses, and others come and go. Nothing happens to connections and datagrams but what
-// one of these faults may cost; afterwards everything is served and nothing is left behind.
-func TestChaos(t *testing.T) {
+// schedule says which one it is.
+func schedule(t *testing.T) {
 	if *seed == 0 {
 		*seed = rand.Uint64()
 	}
 	t.Logf("-seed=%d -duration=%s", *seed, *duration)
+}
+
+// alone is the name of the node where there is no cluster.
+const alone = "here"
+
+// Portald is killed, restarted, stopped for a moment and succeeded by the next, while rules are wiped, Services change
+// their modes, endpoints and addresses, and others come and go. Nothing happens to connections and datagrams but what
+// one of these faults may cost; afterwards everything is served and nothing is left behind.
+func TestChaos(t *testing.T) {
+	schedule(t)
 	bed.EachMode(t, func(b *bed.Bed, m bed.Mode) {
-		w := newWorld(b, m)
-		ctx, stop := context.WithCancel(b.Context())
-		var clients, others sync.WaitGroup
-		w.flip(nil, &event{}) // some rules are written for the first Service of a mode, and stay
-		w.settle()
-		before := w.has()
-		w.load(ctx, &clients)
-		until := time.Now().Add(*duration)
-		others.Go(func() { w.happen(rand.New(rand.NewPCG(*seed, 1)), w.changes(), until) })
-		w.happen(rand.New(rand.NewPCG(*seed, 2)), w.ends(), until)
-		others.Wait()
-		w.awaitServed()
-		stop()
-		clients.Wait()
-		w.judge()
-		w.compare(before)
-		w.leave()
+		worlds{newWorld(b, m, placesOf(0), alone, manifests{b})}.suffer(b.Context(), nil)
 	})
 }
 
+// worlds are the nodes of a cluster, or one alone.
+type worlds []*world
+
+// suffer has faults happen to each of them, and others to all, while clients are served.
+func (all worlds) suffer(ctx context.Context, ofAll []fault) {
+	for _, w := range all {
+		w.flip(nil, &event{}) // some rules are written for the first Service of a mode, and stay
+		w.settle()
+	}
+	before := make([]holdings, len(all))
+	for i, w := range all {
+		before[i] = w.has()
+	}
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	var clients sync.WaitGroup
+	for _, w := range all {
+		w.load(ctx, &clients)
+	}
+	all.beFaulty(ofAll)
+	for _, w := range all {
+		w.awaitServed()
+	}
+	stop()
+	clients.Wait()
+	for _, w := range all {
+		w.judge()
+		w.settle()
+	}
+	for i, w := range all {
+		w.compare(before[i])
+		w.leave()
+	}
+}
+
+// beFaulty has all faults happen, each kind as a number of dice says.
+func (all worlds) beFaulty(ofAll []fault) {
+	var kinds sync.WaitGroup
+	number, until := uint64(0), time.Now().Add(*duration)
+	begin := func(to worlds, faults []fault) {
+		number++
+		dice := rand.New(rand.NewPCG(*seed, number))
+		kinds.Go(func() { to.happen(dice, faults, until) })
+	}
+	for _, w := range all {
+		begin(worlds{w}, w.changes())
+		begin(worlds{w}, w.ends())
+	}
+	if len(ofAll) > 0 {
+		begin(all, ofAll)
+	}
+	kinds.Wait()
+}
+
 // happen has one fault after the other happen, with pauses: none, or up to a second.
-func (w *world) happen(dice *rand.Rand, faults []fault, until time.Time) {
-	for time.Now().Before(until) && !w.Failed() {
+func (all worlds) happen(dice *rand.Rand, faults []fault, until time.Time) {
+	for time.Now().Before(until) && !all[0].Failed() {
 		f := faults[dice.IntN(len(faults))]
 		e := &event{what: f.what, began: time.Now()}
-		w.note(e)
+		for _, w := range all {
+			w.note(e)
+		}
 		f.happens(dice, e)
 		e.over = time.Now()
 		if dice.IntN(4) > 0 {
@@ -78,8 +126,8 @@ func (w *world) judge() {
 		}
 		w.Errorf("%s\n%s%s", f, w.eventsBetween(f.began.Add(-3*time.Second), f.ended.Add(time.Second)), w.recordsOf(f))
 	}
-	w.Logf("%d connections, %d streams and %d datagrams; %d events; %d failures that they excuse, %d others",
-		w.requests.Load(), w.streamed.Load(), w.said.Load(), len(w.events), excused, shown)
+	w.Logf("%s: %d connections, %d streams and %d datagrams; %d events; %d failures that they excuse, %d others",
+		w.mode.Name, w.requests.Load(), w.streamed.Load(), w.said.Load(), len(w.events), excused, shown)
 	if w.requests.Load() == 0 || w.streamed.Load() == 0 || w.said.Load() == 0 {
 		w.Error("a kind of client did nothing")
 	}

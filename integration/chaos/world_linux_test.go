@@ -29,19 +29,36 @@ var services = []string{still, flips, rolls, left, right, mark}
 // udpTimeout is for what clients leave behind: longer than they wait for an answer.
 const udpTimeout = 10 * time.Second
 
-// moving4 is the address that left and right have in turns.
-const moving4 = "10.96.0.40"
-
 const (
-	podPort    = 9000 // of the first Service, the next ones follow
-	movingPort = bed.NodePort + 10
-	markPort   = 1000
-	mark4      = "10.96.0.50"
+	podPort  = 9000 // of the first Service, the next ones follow
+	markPort = 1000
 )
+
+// places are where the Services of a world are reached. Those of several worlds differ.
+type places struct {
+	ips          map[string][2]string // of the Services but left and right
+	moving, mark string               // the address that left and right have in turns, and that of mark
+	crowd        string               // the addresses of Services that come and go begin so
+
+	nodePort, movingPort int
+}
+
+func placesOf(world int) places {
+	four := func(n int) string { return fmt.Sprintf("10.96.%d.%d", 2*world, n) }
+	both := func(n int) [2]string { return [2]string{four(n), fmt.Sprintf("fd00:10:96::%x", world<<8|n)} }
+	return places{
+		ips:    map[string][2]string{still: both(20), flips: both(30), rolls: both(40)},
+		moving: four(50), mark: four(60), crowd: fmt.Sprintf("10.96.%d.", 2*world+1),
+		nodePort: bed.NodePort + 20*world, movingPort: bed.NodePort + 20*world + 10,
+	}
+}
 
 // world is a node with Services, their clients, and the faults that happen to them.
 type world struct {
 	*bed.Bed
+	places
+	source source
+	node   string // the name of its Node
 	mode   bed.Mode
 	daemon *bed.Daemon // this and keeper are changed and read by w.ends alone while faults happen
 	keeper *bed.Daemon
@@ -55,7 +72,7 @@ type world struct {
 	requests, streamed, said atomic.Int64
 }
 
-// state is the content of the manifests.
+// state is what the source of objects has.
 type state struct {
 	number int
 	mode   string // of flips
@@ -69,18 +86,23 @@ type state struct {
 // usual is the state that a world begins with, and ends with.
 func usual() state { return state{pods: []int{0, 1, 2}, owner: left} }
 
-func newWorld(b *bed.Bed, m bed.Mode) *world {
-	w := &world{Bed: b, mode: m, socket: filepath.Join(b.ShortDir(), "keep.sock"),
-		state: usual()}
+func newWorld(b *bed.Bed, m bed.Mode, p places, node string, from source) *world {
+	w := &world{
+		Bed: b, places: p, source: from, node: node, mode: m, socket: filepath.Join(b.ShortDir(), "keep.sock"),
+		state: usual(),
+	}
 	for pod := range 3 {
 		for i, name := range services {
 			w.serve(pod, podPort+i, name)
 		}
 	}
 	w.startKeeper()
-	args := []string{bed.PodRanges, "--keep-socket=" + w.socket, "--drain-timeout=500ms", "--on-exit=remove-on-interrupt",
-		"--udp-timeout=" + udpTimeout.String()}
-	w.daemon = b.Start(w.manifests(), append(args, m.Args...)...)
+	w.put(w.wanted())
+	args := append(w.source.flags(), bed.PodRanges, "--keep-socket="+w.socket, "--drain-timeout=500ms",
+		"--on-exit=remove-on-interrupt", "--udp-timeout="+udpTimeout.String())
+	w.daemon = b.Launch(w.source.wrapper(), append(args, m.Args...)...)
+	w.daemon.ExpectErrors = w.source.refuses()
+	w.daemon.WaitReady()
 	w.awaitServed()
 	return w
 }
@@ -121,16 +143,11 @@ func (w *world) service(name string, node int, pods []int, ips ...string) bed.Se
 		bed.NewPort("tcp", "TCP", 80, node, target), bed.NewPort("udp", "UDP", 80, node, target)}}
 }
 
-// addresses of the Services but those of left and right.
-var addresses = map[string][2]string{still: {bed.IP4, bed.IP6}, flips: {"10.96.0.20", "fd00:10:96::20"},
-	rolls: {"10.96.0.30", "fd00:10:96::30"}}
-
-// manifests are those of the state.
-func (w *world) manifests() string {
-	all := []int{0, 1, 2}
-	var b strings.Builder
+// wanted are the Services of the state; last mark, by which one sees that the others are there too.
+func (w *world) wanted() (all []bed.Service) {
+	pods := []int{0, 1, 2}
 	for i, name := range []string{still, flips, rolls} {
-		s := w.service(name, bed.NodePort+i, all, addresses[name][0], addresses[name][1])
+		s := w.service(name, w.nodePort+i, pods, w.ips[name][0], w.ips[name][1])
 		switch name {
 		case still:
 			s.Annotations = w.state.annotations
@@ -139,37 +156,55 @@ func (w *world) manifests() string {
 		case rolls:
 			s.Pods = w.Endpoints(w.state.pods...)
 		}
-		b.WriteString(s.String())
+		all = append(all, s)
 	}
 	if w.state.owner != "" {
-		b.WriteString(w.service(w.state.owner, movingPort, all, moving4).String())
+		all = append(all, w.service(w.state.owner, w.movingPort, pods, w.moving))
 	}
-	m := w.service(mark, 0, all, mark4)
+	for i := range w.state.crowd {
+		all = append(all, w.Simple(fmt.Sprint("crowd", i), fmt.Sprint(w.crowd, 1+i), 0))
+	}
+	m := w.service(mark, 0, pods, w.mark)
 	m.Kind, m.Ports = "", []bed.Port{m.Ports[0]}
 	m.Ports[0].Number = markPort + w.state.number
-	b.WriteString(m.String())
-	for i := range w.state.crowd {
-		b.WriteString(w.Simple(fmt.Sprint("crowd", i), fmt.Sprintf("10.96.1.%d", 1+i), 0).String())
+	all = append(all, m)
+	for i := range all {
+		all[i].Namespace = w.node
+		for j := range all[i].Pods {
+			all[i].Pods[j].Node = w.node
+		}
 	}
-	return b.String()
+	return all
 }
 
-// change writes the manifests of another state, and waits until it is applied, or nearly: Services come one by one.
+// change brings about another state, and waits until it is applied, or nearly: Services come one by one.
 func (w *world) change(change func(*state)) {
 	w.mu.Lock()
 	change(&w.state)
 	w.state.number++
-	text, number := w.manifests(), w.state.number
+	wanted, number := w.wanted(), w.state.number
 	w.mu.Unlock()
-	w.WriteManifest(bed.Manifest, text)
-	w.await(fmt.Sprintf("state %d to be applied", number), func() bool { return w.answers(mark4, markPort+number, mark) })
+	w.put(wanted)
+	w.await(fmt.Sprintf("state %d to be applied", number), func() bool {
+		return w.answers(w.mark, markPort+number, mark)
+	})
+}
+
+// put has the source have these Services, once it can.
+func (w *world) put(wanted []bed.Service) {
+	var err error
+	w.await("the source of objects", func() bool {
+		err = w.source.put(wanted)
+		return err == nil
+	})
+	w.try("change objects", err)
 }
 
 // awaitServed waits until every Service is served.
 func (w *world) awaitServed() {
 	unserved := ""
 	w.await("all Services to be served", func() bool {
-		for name, ips := range addresses {
+		for name, ips := range w.ips {
 			for _, ip := range ips {
 				if _, err := w.nameAt(ip, 80); err != nil {
 					unserved = fmt.Sprintf("%s at %s: %v", name, ip, err)
@@ -187,8 +222,11 @@ func (w *world) awaitServed() {
 
 // await is Eventually for any goroutine: it does not end it.
 func (w *world) await(what string, is func() bool) {
-	if !bed.Within(bed.Patience, is) {
-		w.Errorf("waited %s for %s", bed.Patience, what)
+	for began := time.Now(); !bed.Within(bed.Patience, is); began = time.Now() {
+		if !w.source.wasAway(began) {
+			w.Errorf("waited %s for %s", bed.Patience, what)
+			return
+		}
 	}
 }
 

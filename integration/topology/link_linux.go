@@ -40,13 +40,14 @@ func (h *Host) link(to *Host, name string, gw4, gw6 netip.Addr) error {
 	return carry(h, name, to, "eth0")
 }
 
-// Unplug takes the link of a host to its node down. Plug brings it up again, with the addresses and routes that it had.
-func (h *Host) Unplug() (plug func() error, err error) {
+// Unplug takes a link of a host down: eth0 leads to its node, and control from a node of a Cluster to its control host.
+// Plug brings it up again, with the addresses and routes that it had.
+func (h *Host) Unplug(name string) (plug func() error, err error) {
 	var link netlink.Link
 	var addrs []netlink.Addr
 	var routes []netlink.Route
 	err = h.Do(func() (err error) {
-		if link, err = netlink.LinkByName("eth0"); err != nil {
+		if link, err = netlink.LinkByName(name); err != nil {
 			return err
 		}
 		if addrs, err = rtnl.Addresses(link, netlink.FAMILY_ALL); err != nil {
@@ -84,7 +85,7 @@ func (h *Host) Unplug() (plug func() error, err error) {
 		if err != nil {
 			return err
 		}
-		return h.carries("eth0")
+		return h.carries(name)
 	}, err
 }
 
