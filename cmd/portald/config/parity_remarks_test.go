@@ -101,7 +101,8 @@ func remarks() map[string]remark {
 		"feature KubeProxyNFTablesLocalhostNodePorts": {differs,
 			"1 if NodePorts are served at loopback addresses, which is so in every mode: `nodePortAddresses` with " +
 				"`localhost` or `all`, or without any, and `iptables.localhostNodePorts`"},
-		"feature NFTablesNetlink": {"", "the writer nftables has no other way"},
+		"feature NFTablesNetlink": {"", "the writer nftables has no other way. In kube-proxy it made a change of endpoints " +
+			"with 10,000 Services take 1.3 s instead of 4.6 s ([figures of both](scale.md))"},
 		"feature MultiCIDRServiceAllocator": {differs,
 			"1 if portald uses ServiceCIDR objects: with the writer nftables, and without `serviceCIDRs` and " +
 				"`serviceProxyName`"},
